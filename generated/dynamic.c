@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x73dbed20
+#if DYNAMIC_HEADER_ID != 0x2b6762c9
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,13 @@ struct dynamic_arena_behind {
     dynamic_arena arena;
 };
 
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+#define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR
+#endif
+
 /* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
 DYNAMIC_CODE_ATTR static inline float dynamic_rounded(float number)
 {
@@ -96,13 +103,6 @@ DYNAMIC_CODE_ATTR static inline int32_t dynamic_nearest(float number)
 
     return (int32_t)(sum - apart);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#else
-#define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR
-#endif
 
 /*
  * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN

@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xc70c0a27
+#if FLOAT16_HEADER_ID != 0xc05d6a68
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -49,6 +49,13 @@ struct float16_arena_behind {
     uint8_t byte;
     float16_arena arena;
 };
+
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
+#endif
 
 /* A double has 64 bits here; on cores where it has 32, such as AVR by default, this does not compile. */
 typedef char float16_double[sizeof(double) == 8 ? 1 : -1];
@@ -109,13 +116,6 @@ FLOAT16_CODE_ATTR static uint16_t float16_to_half(float number)
     }
     return (uint16_t)(sign | half);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#else
-#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
-#endif
 
 /* x to float32: Cast from float16 to float. */
 FLOAT16_CODE_ATTR static void float16_x_to_float32(const uint16_t *restrict x, float *restrict y)

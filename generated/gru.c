@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x998cabcc
+#if GRU_HEADER_ID != 0x0465e68d
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -41,6 +41,13 @@ struct gru_arena_behind {
     uint8_t byte;
     gru_arena arena;
 };
+
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+#define GRU_NOINLINE GRU_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define GRU_NOINLINE GRU_CODE_ATTR
+#endif
 
 /*
  * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
@@ -88,13 +95,6 @@ GRU_CODE_ATTR static float gru_hyperbolic_tangent(float x)
     q = q * square + 4.89352518554385e-03f;
     return x < 0.0f ? -(p * value / q) : p * value / q;
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define GRU_NOINLINE GRU_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#else
-#define GRU_NOINLINE GRU_CODE_ATTR
-#endif
 
 /* gru_y: by units, then by elements of the step's input, the weights of 3 gates. */
 GRU_CONST_ATTR static const float gru_y_input_weights[6 * 12] = {

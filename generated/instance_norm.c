@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x138510e9
+#if INSTANCE_NORM_HEADER_ID != 0x28708d52
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -43,21 +43,29 @@ struct instance_norm_arena_behind {
     instance_norm_arena arena;
 };
 
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define INSTANCE_NORM_NOINLINE INSTANCE_NORM_CODE_ATTR __attribute__((noinline))
+#else
+#define INSTANCE_NORM_NOINLINE INSTANCE_NORM_CODE_ATTR
+#endif
+
 /*
  * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,
  * 8 bits of exponent and 23 of the significand, whose highest bit is hidden where the exponent is not 0 (0 counts as
  * 1 then).
  */
 
-/* a + b, half to even; the sum must be finite. */
-INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_add(uint32_t a, uint32_t b)
+/* a + b, half to even; the sum must be finite. It stands alone: loops around it then run as often whatever is added. */
+INSTANCE_NORM_NOINLINE static uint32_t instance_norm_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
     const int a_is_large = (a & magnitude) > (b & magnitude);
     const uint32_t large = a_is_large ? a : b;
     const uint32_t small = a_is_large ? b : a;
-    const uint32_t sign = large & ~magnitude;
+    uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
     uint32_t sum = large & (hidden - 1u);
@@ -69,9 +77,7 @@ INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_add(uint32_t a,
     addend = (drop > 0u ? addend | hidden : addend) << 3;
     exponent = exponent > 0u ? exponent : 1u;
     drop = exponent - (drop > 0u ? drop : 1u);
-    if (drop > 26u) {
-        return large;
-    }
+    drop = drop < 27u ? drop : 27u; /* from there on all that is left of it is whether there is anything */
     addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
     if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
@@ -82,7 +88,8 @@ INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_add(uint32_t a,
     } else {
         sum -= addend;
         if (sum == 0u) {
-            return 0;
+            sign = 0;
+            exponent = 1;
         }
         while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;

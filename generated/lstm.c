@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x9bdcd69c
+#if LSTM_HEADER_ID != 0xf190300b
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -51,6 +51,13 @@ struct lstm_arena_behind {
     uint8_t byte;
     lstm_arena arena;
 };
+
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+#define LSTM_NOINLINE LSTM_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define LSTM_NOINLINE LSTM_CODE_ATTR
+#endif
 
 /*
  * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
@@ -98,13 +105,6 @@ LSTM_CODE_ATTR static float lstm_hyperbolic_tangent(float x)
     q = q * square + 4.89352518554385e-03f;
     return x < 0.0f ? -(p * value / q) : p * value / q;
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define LSTM_NOINLINE LSTM_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#else
-#define LSTM_NOINLINE LSTM_CODE_ATTR
-#endif
 
 /*
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,

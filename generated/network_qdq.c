@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x7710a1b2
+#if NETWORK_QDQ_HEADER_ID != 0x18066ef0
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -79,21 +79,40 @@ NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_multiply_high(int32_t a, int32_
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* Hints that C99 has no words for; empty where the compiler is unknown. */
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
+#else
+#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
+#endif
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
+#endif
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1")
+#else
+#define NETWORK_QDQ_ROLLED
+#endif
+
 /*
  * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,
  * 8 bits of exponent and 23 of the significand, whose highest bit is hidden where the exponent is not 0 (0 counts as
  * 1 then).
  */
 
-/* a + b, half to even; the sum must be finite. */
-NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_add(uint32_t a, uint32_t b)
+/* a + b, half to even; the sum must be finite. It stands alone: loops around it then run as often whatever is added. */
+NETWORK_QDQ_NOINLINE static uint32_t network_qdq_soft_float_add(uint32_t a, uint32_t b)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
     const uint32_t magnitude = UINT32_MAX >> 1;
     const int a_is_large = (a & magnitude) > (b & magnitude);
     const uint32_t large = a_is_large ? a : b;
     const uint32_t small = a_is_large ? b : a;
-    const uint32_t sign = large & ~magnitude;
+    uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
     uint32_t sum = large & (hidden - 1u);
@@ -105,9 +124,7 @@ NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_add(uint32_t a, uin
     addend = (drop > 0u ? addend | hidden : addend) << 3;
     exponent = exponent > 0u ? exponent : 1u;
     drop = exponent - (drop > 0u ? drop : 1u);
-    if (drop > 26u) {
-        return large;
-    }
+    drop = drop < 27u ? drop : 27u; /* from there on all that is left of it is whether there is anything */
     addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
     if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
@@ -118,7 +135,8 @@ NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_add(uint32_t a, uin
     } else {
         sum -= addend;
         if (sum == 0u) {
-            return 0;
+            sign = 0;
+            exponent = 1;
         }
         while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;
@@ -207,25 +225,6 @@ NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_soft_float_round(uint32_t numbe
     }
     return number >> 31 ? -(int32_t)integer : (int32_t)integer;
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
-#else
-#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
-#endif
-/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
-#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1")
-#else
-#define NETWORK_QDQ_ROLLED
-#endif
 
 /*
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x22962dfe
+#if NETWORK_QOP_HEADER_ID != 0xa15ea1e8
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -136,58 +136,6 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_soft_float_code(int32_t acc, in
     return acc < 0 ? -steps : steps;
 }
 
-/*
- * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,
- * 8 bits of exponent and 23 of the significand, whose highest bit is hidden where the exponent is not 0 (0 counts as
- * 1 then).
- */
-
-/* a + b, half to even; the sum must be finite. */
-NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
-{
-    const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t magnitude = UINT32_MAX >> 1;
-    const int a_is_large = (a & magnitude) > (b & magnitude);
-    const uint32_t large = a_is_large ? a : b;
-    const uint32_t small = a_is_large ? b : a;
-    const uint32_t sign = large & ~magnitude;
-    uint32_t exponent = (large & magnitude) >> 23;
-    uint32_t drop = (small & magnitude) >> 23;
-    uint32_t sum = large & (hidden - 1u);
-    uint32_t addend = small & (hidden - 1u);
-    uint32_t rest;
-
-    /* Three more bits: one half, one quarter, and whether there is anything below. */
-    sum = (exponent > 0u ? sum | hidden : sum) << 3;
-    addend = (drop > 0u ? addend | hidden : addend) << 3;
-    exponent = exponent > 0u ? exponent : 1u;
-    drop = exponent - (drop > 0u ? drop : 1u);
-    if (drop > 26u) {
-        return large;
-    }
-    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
-    if (((a ^ b) & ~magnitude) == 0u) {
-        sum += addend;
-        if (sum >= hidden << 4) {
-            sum = (sum >> 1) | (sum & 1u);
-            exponent++;
-        }
-    } else {
-        sum -= addend;
-        if (sum == 0u) {
-            return 0;
-        }
-        while (sum < hidden << 3 && exponent > 1u) {
-            sum <<= 1;
-            exponent--;
-        }
-    }
-    rest = sum & 7u;
-    sum >>= 3;
-    sum += (rest > 4u || (rest == 4u && (sum & 1u) != 0u)) ? 1u : 0u;
-    return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
-}
-
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
@@ -208,6 +156,57 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add(uint32_t a, uin
 #else
 #define NETWORK_QOP_ROLLED
 #endif
+
+/*
+ * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,
+ * 8 bits of exponent and 23 of the significand, whose highest bit is hidden where the exponent is not 0 (0 counts as
+ * 1 then).
+ */
+
+/* a + b, half to even; the sum must be finite. It stands alone: loops around it then run as often whatever is added. */
+NETWORK_QOP_NOINLINE static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+    const uint32_t magnitude = UINT32_MAX >> 1;
+    const int a_is_large = (a & magnitude) > (b & magnitude);
+    const uint32_t large = a_is_large ? a : b;
+    const uint32_t small = a_is_large ? b : a;
+    uint32_t sign = large & ~magnitude;
+    uint32_t exponent = (large & magnitude) >> 23;
+    uint32_t drop = (small & magnitude) >> 23;
+    uint32_t sum = large & (hidden - 1u);
+    uint32_t addend = small & (hidden - 1u);
+    uint32_t rest;
+
+    /* Three more bits: one half, one quarter, and whether there is anything below. */
+    sum = (exponent > 0u ? sum | hidden : sum) << 3;
+    addend = (drop > 0u ? addend | hidden : addend) << 3;
+    exponent = exponent > 0u ? exponent : 1u;
+    drop = exponent - (drop > 0u ? drop : 1u);
+    drop = drop < 27u ? drop : 27u; /* from there on all that is left of it is whether there is anything */
+    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
+    if (((a ^ b) & ~magnitude) == 0u) {
+        sum += addend;
+        if (sum >= hidden << 4) {
+            sum = (sum >> 1) | (sum & 1u);
+            exponent++;
+        }
+    } else {
+        sum -= addend;
+        if (sum == 0u) {
+            sign = 0;
+            exponent = 1;
+        }
+        while (sum < hidden << 3 && exponent > 1u) {
+            sum <<= 1;
+            exponent--;
+        }
+    }
+    rest = sum & 7u;
+    sum >>= 3;
+    sum += (rest > 4u || (rest == 4u && (sum & 1u) != 0u)) ? 1u : 0u;
+    return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
+}
 
 /* network_qop_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_QOP_CONST_ATTR static const int8_t network_qop_stem_weights[3 * 18] = {
@@ -788,9 +787,13 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_y_share(uint32_t part, uint32_t
 
     divisor <<= gap < BITS + 2 ? gap : BITS + 2; /* from BITS + 2 on the share is less than half */
     for (int bit = BITS - 1; bit >= 0; bit--) {
-        rest = 2 * rest + ((factor >> bit) & 1 ? addend : 0);
+        rest = 2 * rest + ((factor >> bit) & 1 ? addend : 0); /* less than four divisors: an addend is less than two */
         quotient *= 2;
-        while (rest >= divisor) {
+        if (rest >= 2 * divisor) {
+            rest -= 2 * divisor;
+            quotient += 2;
+        }
+        if (rest >= divisor) {
             rest -= divisor;
             quotient++;
         }

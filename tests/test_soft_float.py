@@ -74,7 +74,7 @@ def soft(tmp_path_factory):
     names = (*names, "soft_float_mean")
     text = "".join(environment().get_template(f"support/{name}.c.jinja").render(prefix="t") for name in names)
     (folder / "soft.c").write_text(f"#include <stdint.h>\n{text}{WRAPPERS}{BODIES}")
-    command = ["gcc", *STRICT_FLAGS, "-O2", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]
+    command = ["gcc", *STRICT_FLAGS, "-O2", "-DT_NOINLINE=", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]
     subprocess.run(command, cwd=folder, check=True)
     ffi.cdef(WRAPPERS)
     library = ffi.dlopen(str(folder / "soft.so"))

@@ -140,6 +140,7 @@ SUPPORT_NAMES = (
     "integer_logistic",
     "integer_tangent",
     "divide_away",
+    "compiler",
     "soft_float_add",
     "soft_float",
     "soft_float_round",
@@ -154,7 +155,6 @@ SUPPORT_NAMES = (
     "to_half",
     "logistic",
     "hyperbolic_tangent",
-    "compiler",
     *DSP_NAMES,
     *MVE_NAMES,
     *SCALAR_NAMES,
@@ -231,6 +231,9 @@ def is_prefix(text: str) -> bool:
         return False
     return not is_reserved(text) and not _is_header(text)
 
+
+WEIGHTS = ("weights", "weights_check", "weights_are_packed", "linked_weights", "block")
+"""Of weights in a block."""
 
 STOPPING = ("status", "turn")
 """What functions that the hook may end have besides."""

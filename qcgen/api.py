@@ -13,7 +13,7 @@ from qcgen.chips import CHIPS, Chip
 from qcgen.compiler import read
 from qcgen.cores import EMULATED, RISCV_CORES, TARGETS, boards_of
 from qcgen.emulate import Measurement, measure, random_feeds
-from qcgen.exchange import Code, WrongRecord
+from qcgen.exchange import CodeInPlace, WrongRecord
 from qcgen.ir.types import Array
 from qcgen.options import CompilerName, OracleName, in_python, require
 from qcgen.verification import Verification
@@ -137,7 +137,7 @@ def weights(
     """
     with in_python():
         try:
-            there = Code(Path(code).read_text(encoding="utf-8"))
+            there = CodeInPlace(Path(code).read_text(encoding="utf-8"))
         except (WrongRecord, UnicodeDecodeError) as problem:
             raise ValueError(f"{code}: {problem}") from None
         source = Path(model).name if isinstance(model, str | os.PathLike) else "model.onnx"

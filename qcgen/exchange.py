@@ -25,7 +25,7 @@ class WrongRecord(Exception):
     """A file is not the record of code that blocks fit; the text says why."""
 
 
-class Code:
+class CodeInPlace:
     """Code that blocks fit, as NAME_weights.json describes it."""
 
     def __init__(self, text: str) -> None:

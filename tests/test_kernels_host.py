@@ -168,7 +168,14 @@ def with_any(name: str, value: object) -> bool:
     ("name", "value"),
     [
         *(("block", 1), ("block", 8), ("has_overlap", True), ("is_split", True), ("is_flat", True)),
-        *(("rest", 0), ("rest", 1), ("guarded", 1), ("guarded", 20), ("reads_channel", False), ("is_corrected", True)),
+        *(
+            ("rest", 0),
+            ("rest", 1),
+            ("guarded_count", 1),
+            ("guarded_count", 20),
+            ("reads_channel", False),
+            ("is_corrected", True),
+        ),
     ],
 )
 def test_some_case_is_so(name, value):

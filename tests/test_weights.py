@@ -23,7 +23,7 @@ from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build
 from qcgen.cli import main
 from qcgen.compiler import read
-from qcgen.exchange import Code, WrongRecord
+from qcgen.exchange import CodeInPlace, WrongRecord
 from qcgen.tflite import read_tflite
 from qcgen.verification import verify
 
@@ -42,7 +42,7 @@ def compiled(model, target="portable", **options):
     artifact = qcgen.compile(model, name="net", target=target, weights="net.bin", **options)
     text = artifact.weights_files["net_weights.json"]
     assert isinstance(text, str)
-    return artifact, Code(text)
+    return artifact, CodeInPlace(text)
 
 
 def library(artifact: Artifact, folder: Path) -> Path:
@@ -153,7 +153,7 @@ def test_another_network_does_not_fit():
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"qcgen": "0.0.1", "schema": 1, "weights": {}}'])
 def test_a_file_that_is_no_record_is_refused(text):
     with pytest.raises(WrongRecord):
-        Code(text)
+        CodeInPlace(text)
 
 
 def test_a_block_is_made_on_the_command_line(tmp_path, capsys):
@@ -240,6 +240,16 @@ def mixed(content, seed):
             found[at : at + len(data)] = rng.permutation(values.reshape(-1)).tobytes()
     assert found != content
     return bytes(found)
+
+
+@pytest.mark.parametrize("node", ["block", "weights", "weights_check", "linked_weights"])
+def test_nodes_may_be_called_like_what_belongs_to_the_block(node, tmp_path):
+    model = residual()
+    model.graph.node[1].name = node
+    artifact, _ = compiled(model)
+    feeds = feeds_of(model, np.random.default_rng(5))
+    loaded = with_block(artifact, library(artifact, tmp_path), artifact.block)
+    assert np.array_equal(loaded.run(None, feeds)[0], judge(model, feeds)[0])
 
 
 def test_a_self_test_is_not_for_weights_that_change():

@@ -33,12 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes NAME.bin, and NAME_weights.h with the same, and what is proved of it; returns the exit status."""
     from qcgen.cli.artifacts import print_rejection, read_model
-    from qcgen.exchange import Code, WrongRecord
+    from qcgen.exchange import CodeInPlace, WrongRecord
     from qcgen.plan.names import prefix_of
     from qcgen.write import write_files
 
     try:
-        code = Code(args.code.read_text(encoding="utf-8"))
+        code = CodeInPlace(args.code.read_text(encoding="utf-8"))
     except (WrongRecord, UnicodeDecodeError) as problem:
         what = problem if isinstance(problem, WrongRecord) else "it is not text"
         print(f"qcgen: {printable(str(args.code))}: {what}", file=sys.stderr)

@@ -45,6 +45,7 @@ from qcgen.plan.names import (
     SLOW,
     STATE,
     STOPPING,
+    WEIGHTS,
     node_names,
     parameter_names,
 )
@@ -100,6 +101,7 @@ class Planner:
             raise ModelRejected([problem])
         public = (*(ACCESSORS if options.io_memory == "arena" else ()), *(PUSHING if options.input == "rows" else ()))
         public += KEEPING if program.states else ()
+        public += WEIGHTS if options.weights is not None else ()
         names = node_names(((step.op.name, step.op.op_type) for step in steps), prefix, public)
         self._symbols = [f"{prefix}_{name}" for name in names]
         functions = [*self._symbols, *(f"{prefix}_{name}" for name in (ROWS, *PUBLIC, *KEEPING))]

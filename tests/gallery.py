@@ -301,6 +301,13 @@ LAYERS = (
         NHWC_LAYOUT,
     ),
     Entry(
+        "weights_apart",
+        "the same with `--weights`: tables are members of a block, which the header declares and"
+        " weights_apart_weights.h defines; every channel may have a guard band",
+        conv3x3,
+        {**NHWC_LAYOUT, "weights": "weights_apart.bin"},
+    ),
+    Entry(
         "conv_uint8_nchw",
         "QLinearConv, uint8, channels first, both zero points in the middle: weights shifted into int8 with a"
         " correction by the sum of the window's taps; pads and strides differ per axis",

@@ -105,7 +105,9 @@ def analyse(name: str, source: str, folder: Path) -> tuple[set[Alarm], bool]:
     """What Eva says about one C file, and whether ``main`` can reach its end: a certain error is an end before it."""
     require("frama-c")
     header = (GENERATED / f"{name}.h").read_text()
-    for file, text in {f"{name}.h": header, f"{name}.c": source, "main.c": program(name, header)}.items():
+    texts = {path.name: path.read_text() for path in GENERATED.glob(f"{name}_weights.h")}
+    texts |= {f"{name}.h": header, f"{name}.c": source, "main.c": program(name, header)}
+    for file, text in texts.items():
         (folder / file).write_text(text)
     # Without __GNUC__: Eva does not know what inline assembly leaves as it is.
     preprocessor = f"-cpp-extra-args=-std=c99 -U__GNUC__ -I{folder}"

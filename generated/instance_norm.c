@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x28708d52
+#if INSTANCE_NORM_HEADER_ID != 0x71ef2079
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -65,7 +65,7 @@ INSTANCE_NORM_NOINLINE static uint32_t instance_norm_soft_float_add(uint32_t a, 
     const int a_is_large = (a & magnitude) > (b & magnitude);
     const uint32_t large = a_is_large ? a : b;
     const uint32_t small = a_is_large ? b : a;
-    uint32_t sign = large & ~magnitude;
+    const uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
     uint32_t sum = large & (hidden - 1u);
@@ -77,7 +77,9 @@ INSTANCE_NORM_NOINLINE static uint32_t instance_norm_soft_float_add(uint32_t a, 
     addend = (drop > 0u ? addend | hidden : addend) << 3;
     exponent = exponent > 0u ? exponent : 1u;
     drop = exponent - (drop > 0u ? drop : 1u);
-    drop = drop < 27u ? drop : 27u; /* from there on all that is left of it is whether there is anything */
+    if (drop > 26u) {
+        return large;
+    }
     addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
     if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
@@ -88,8 +90,7 @@ INSTANCE_NORM_NOINLINE static uint32_t instance_norm_soft_float_add(uint32_t a, 
     } else {
         sum -= addend;
         if (sum == 0u) {
-            sign = 0;
-            exponent = 1;
+            return 0;
         }
         while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;

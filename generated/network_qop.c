@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xa15ea1e8
+#if NETWORK_QOP_HEADER_ID != 0x9b0f82df
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -171,7 +171,7 @@ NETWORK_QOP_NOINLINE static uint32_t network_qop_soft_float_add(uint32_t a, uint
     const int a_is_large = (a & magnitude) > (b & magnitude);
     const uint32_t large = a_is_large ? a : b;
     const uint32_t small = a_is_large ? b : a;
-    uint32_t sign = large & ~magnitude;
+    const uint32_t sign = large & ~magnitude;
     uint32_t exponent = (large & magnitude) >> 23;
     uint32_t drop = (small & magnitude) >> 23;
     uint32_t sum = large & (hidden - 1u);
@@ -183,7 +183,9 @@ NETWORK_QOP_NOINLINE static uint32_t network_qop_soft_float_add(uint32_t a, uint
     addend = (drop > 0u ? addend | hidden : addend) << 3;
     exponent = exponent > 0u ? exponent : 1u;
     drop = exponent - (drop > 0u ? drop : 1u);
-    drop = drop < 27u ? drop : 27u; /* from there on all that is left of it is whether there is anything */
+    if (drop > 26u) {
+        return large;
+    }
     addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
     if (((a ^ b) & ~magnitude) == 0u) {
         sum += addend;
@@ -194,8 +196,7 @@ NETWORK_QOP_NOINLINE static uint32_t network_qop_soft_float_add(uint32_t a, uint
     } else {
         sum -= addend;
         if (sum == 0u) {
-            sign = 0;
-            exponent = 1;
+            return 0;
         }
         while (sum < hidden << 3 && exponent > 1u) {
             sum <<= 1;

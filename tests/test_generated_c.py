@@ -157,9 +157,8 @@ def test_integer_networks_of_the_gallery_need_no_division_of_64_bits_and_no_floa
     portable = [name for name, text in texts.items() if "--target portable" in text]
     names = [name for name in portable if not re.search(r"\b(float|double)\b", codes[name])]
     assert {"attention", "layer_norm", "network_qop"} <= set(names)
-    for name in names:
-        for suffix in (".c", ".h"):
-            (tmp_path / f"{name}{suffix}").write_text((GENERATED / f"{name}{suffix}").read_text())
+    for path in GENERATED.glob("*.[ch]"):
+        (tmp_path / path.name).write_text(path.read_text())
     assert functions_needed(target, tmp_path, names) <= INTEGER_LIBRARY
 
 

@@ -44,7 +44,8 @@ def files(core: str) -> dict[str, str]:
     one core of each instruction set: they are the same C on all."""
     targets = ("portable", core) if core in PORTABLE_C else (core,)
     names = [entry.name for entry in ENTRIES if entry.options.get("target", "portable") in targets]
-    found = {f"{name}.{end}": (GENERATED / f"{name}.{end}").read_text() for name in names for end in "ch"}
+    found = {f"{name}.c": (GENERATED / f"{name}.c").read_text() for name in names}
+    found |= {path.name: path.read_text() for path in GENERATED.glob("*.h")}
     for model in NETWORKS:
         found |= network(DIGITS / f"{model}.onnx", core).artifact.files
     return found

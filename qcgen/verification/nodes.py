@@ -223,10 +223,8 @@ class Nodes:
 
     @cached_property
     def _built(self) -> LoadedModel | Image:
-        own = self.artifact.plan
-        header = f"{own.prefix}.h"
         files = {
-            header: self.artifact.files[header],
+            **{name: text for name, text in self.artifact.files.items() if name.endswith(".h")},
             f"{self._name}.h": _header(self._plan),
             f"{self._name}.c": self._text[0],
         }

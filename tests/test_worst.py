@@ -104,6 +104,41 @@ def test_constants_in_flash_and_the_frame_say_how_long_loops_are(core):
     assert found.least == found.most == found.counted[0] == found.counted[1]
 
 
+LAYERS = """typedef struct { const int16_t *lengths; const int16_t *others; int32_t count; } layer_t;
+static const int16_t A[3] = {4, 9, 2}, B[3] = {1, 2, 3}, C[3] = {5, 5, 6};
+static const layer_t FIRST = {A, B, 3}, SECOND = {C, B, 2};
+"""
+WALK = f"""__attribute__((noinline)) static void walk(const layer_t *layer, const int8_t *x, int8_t *y, int from)
+{{
+    volatile int8_t kept[4];
+    fill(kept, x);
+    for (int k = from; k < layer->count; k++) {{
+        for (int i = 0; i < layer->PLACE[k]; i++) {{ {WORK} }}
+        y[k] = kept[k];
+    }}
+}}
+"""
+KEPT = "__attribute__((noinline)) static void fill(volatile int8_t *kept, const int8_t *x) { kept[x[1] & 3] = x[0]; }\n"
+
+
+@each_core
+@pytest.mark.parametrize("level", ["-O2", "-Os"])
+def test_tables_that_constant_structs_name_say_how_long_loops_are(core, level):
+    body = "walk(&FIRST, x, y, 0); walk(&SECOND, x, y, 1);"
+    artifact = written(core, body, LAYERS + KEPT + WALK.replace("PLACE", "lengths"))
+    found = bounded(artifact, with_first(artifact, 0, 20, -5), (level,))
+    assert {found.least, found.most} == set(found.counted)
+
+
+@each_core
+def test_what_a_struct_in_memory_that_changes_names_is_not_known(core):
+    before = LAYERS + KEPT + WALK.replace("PLACE", "lengths").replace("const layer_t *", "const volatile layer_t *")
+    body = "layer_t own = x[0] > 0 ? FIRST : SECOND; walk(&own, x, y, 0);"
+    artifact = written(core, body, before)
+    with pytest.raises(EmulationFailed, match=r"no bound: \w+ has a loop (whose|behind)"):
+        bounded(artifact, with_first(artifact, 0, 20), flags=("-O1",))
+
+
 def test_a_fault_of_the_analysis_is_found_by_counting(monkeypatch):
     artifact = written("cortex-m4", REFUSED["through memory"])
     monkeypatch.setattr(flow, "_is_data", lambda _: False)

@@ -45,7 +45,9 @@ BOUNDED = tuple(
 """The targets whose code can be bounded: those of Thumb without Helium, whose loops count by themselves."""
 
 _CLONE = re.compile(r"\.(constprop|isra|part|cold)\b.*")
-_RELOCATION = re.compile(r"^([0-9a-f]+) R_ARM_ABS32\s", re.MULTILINE)
+_RELOCATIONS = re.compile(r"^Relocation section '\.rel(\.\S+)' .*\n((?:.+\n)*)", re.MULTILINE)
+_DUMPED = re.compile(r"^ ([0-9a-f]+) ((?:[0-9a-f]+ ){1,4})", re.MULTILINE)
+_RELOCATION = re.compile(r"^([0-9a-f]+) +[0-9a-f]+ R_ARM_ABS32 ", re.MULTILINE)
 
 Extent = tuple[int, int]
 """The fewest and the most instructions of something."""
@@ -109,7 +111,7 @@ def bound(
         entry = listed.symbols[f"{artifact.plan.prefix}_run"].address & ~1
         flash = range(rom.begin, rom.begin + rom.bytes)
         try:
-            code = LinkedCode(listed.instructions, _addresses(image, listed), flash, entry)
+            code = LinkedCode(listed.instructions, _addresses(image), flash, entry)
         except NoBound as problem:
             raise EmulationFailed(f"there is no bound: {problem}") from None
         calls = []
@@ -119,12 +121,19 @@ def bound(
     return _bound(artifact, image, listed, code, calls)
 
 
-def _addresses(image: Image, listed: Listing) -> dict[int, int]:
-    """The words among the code into which the linker wrote addresses."""
-    text = succeed([f"{image.target.tools}objdump", "-w", "-r", ELF], image.folder)
-    places = [int(each[1], 16) for each in _RELOCATION.finditer(text)]
-    words = {at: listed.instructions[at] for at in places if at in listed.instructions}
-    return {at: int(each.operands, 16) for at, each in words.items() if each.mnemonic == ".word"}
+def _addresses(image: Image) -> dict[int, int]:
+    """The words of code and constants into which the linker wrote addresses, by their own address."""
+    text = succeed([f"{image.target.tools}readelf", "-W", "-r", ELF], image.folder)
+    found: dict[int, int] = {}
+    for section in _RELOCATIONS.finditer(text):
+        if not section[1].startswith(".debug"):
+            dump = succeed([f"{image.target.tools}objdump", "-s", "-j", section[1], ELF], image.folder)
+            lines = [(int(each[1], 16), bytes.fromhex(each[2])) for each in _DUMPED.finditer(dump)]
+            content, begin = b"".join(part for _, part in lines), lines[0][0]
+            for place in _RELOCATION.finditer(section[2]):
+                at = int(place[1], 16)
+                found[at] = int.from_bytes(content[at - begin : at - begin + 4], "little")
+    return found
 
 
 Counts = dict[tuple[int, int], int]

@@ -1,11 +1,11 @@
 """Which branches of linked code can depend on what it computes with: an interpretation that knows no data.
 
-Each register and each word of a function's frame has a value: a number, an address in the frame or of constants in
-flash, something made of constants alone (FIXED), something that is the same in every call (CLEAN), or something that
-may depend on the input (DATA). What is loaded from memory is DATA, but for the function's own frame, and for constants
-in flash at an index that is the same in every call. An address made of constants alone is one of flash: nothing
-constant names memory that changes. A branch on DATA is open: either way may be taken. What is written between such a
-branch and the place where its ways meet is DATA from there on.
+Each register and each word of a function's frame has a value: a number, an address in the frame, one of a few addresses
+of constants in flash (InFlash) or any of them (CONSTANTS), something made of constants alone (FIXED), something that is
+the same in every call (CLEAN), or something that may depend on the input (DATA). What is loaded from memory is DATA,
+but for the function's own frame, and for constants in flash at an index that is the same in every call. An address made
+of constants alone is one of flash: nothing constant names memory that changes. A branch on DATA is open: either way may
+be taken. What is written between such a branch and the place where its ways meet is DATA from there on.
 
 It is taken for granted that code writes no memory but the object a pointer points into, that functions keep the
 registers that the procedure call standard says they keep, and that objects lie at the same addresses in every call.
@@ -35,7 +35,21 @@ class Frame:
     at: int
 
 
-Known = str | int | Frame
+@dataclass(frozen=True)
+class InFlash:
+    """An address of constants in flash, one of ``at``."""
+
+    at: frozenset[int]
+
+    def moved(self, by: int) -> InFlash:
+        """So many bytes further."""
+        return InFlash(frozenset((each + by) & 0xFFFFFFFF for each in self.at))
+
+
+MOST_TABLES = 32
+"""Of how many tables a pointer may be that of; of more, it is known to point to constants only."""
+
+Known = str | int | Frame | InFlash
 Registers = dict[str | int, Known]
 """By the name of a register, or by the offset of a word in the frame; what is missing is DATA."""
 
@@ -83,7 +97,7 @@ class LinkedCode:
         self._instructions = instructions
         self._steps = steps(instructions.values())
         self._addresses = addresses
-        self._constants = {at for at, word in addresses.items() if word in flash}
+        self._tables = {at: word for at, word in addresses.items() if word in flash}
         self.functions: dict[int, LinkedFunction] = {}
         self._reach(entry)
         if self.functions[entry].obstacle:
@@ -306,7 +320,7 @@ class LinkedCode:
             _escape(function, values)
 
     def _place(self, function: LinkedFunction, access: Access, state: Registers) -> Known:
-        """Where memory is accessed: a place in the frame, CONSTANTS, CLEAN or DATA."""
+        """Where memory is accessed: a place in the frame, a InFlash, FIXED, CLEAN or DATA."""
         base = CLEAN if access.base == "pc" else state.get(access.base, DATA)
         index = [state.get(each, DATA) for each in access.index]
         if _is_data(base) or any(_is_data(each) for each in index):
@@ -314,7 +328,9 @@ class LinkedCode:
             return DATA
         if isinstance(base, Frame) and not access.index and access.offset is not None:
             return Frame(base.at + access.offset)
-        if CONSTANTS in (base, *index) or all(_is_fixed(each) for each in (base, *index)):
+        if isinstance(base, InFlash) and not access.index and access.offset is not None:
+            return base.moved(access.offset)
+        if any(_is_constant(each) for each in (base, *index)) or all(_is_fixed(each) for each in (base, *index)):
             return FIXED
         _escape(function, [base, *index])
         return CLEAN
@@ -326,21 +342,29 @@ class LinkedCode:
         place = self._place(function, access, state)
         if isinstance(place, Frame) and access.words:
             return [self._read(function, state, place.at + 4 * i) for i in range(count)]
-        return [FIXED if place == FIXED else DATA] * count
+        if isinstance(place, InFlash) and access.words:
+            return [self._word(place.moved(4 * i)) for i in range(count)]
+        return [FIXED if place == FIXED or isinstance(place, InFlash) else DATA] * count
+
+    def _word(self, place: InFlash) -> Known:
+        """What lies among the constants: an address of others, or something made of constants."""
+        if place.at <= self._tables.keys():
+            return InFlash(frozenset(self._tables[each] for each in place.at))
+        return FIXED
 
     def _literal(self, step: ThumbStep, access: Access) -> list[Known]:
         if access.offset is None or len(step.writes) > 1:
             return [CLEAN] * len(step.writes)
         at = ((step.address + 4) & ~3) + access.offset
         if at in self._addresses:
-            return [CONSTANTS if at in self._constants else CLEAN]
+            return [InFlash(frozenset({self._tables[at]})) if at in self._tables else CLEAN]
         word = self._instructions.get(at)
         is_number = word is not None and word.mnemonic == ".word"
         return [int(word.operands, 16) if word and is_number else CLEAN]
 
     def _read(self, function: LinkedFunction, state: Registers, at: int) -> Known:
-        if any(each <= at for each in function.escaped):
-            return DATA
+        if any(each <= at and (each < 0) == (at < 0) for each in function.escaped):
+            return DATA  # of an object as long as may be, of the function's own or of what its caller gave
         return state.get(at, DATA)
 
     def _store(self, function: LinkedFunction, step: ThumbStep, state: Registers, is_between: bool) -> None:
@@ -370,12 +394,21 @@ def _merged(one: Known, other: Known) -> Known:
         return one
     if DATA in (one, other):
         return DATA
+    if isinstance(one, InFlash) and isinstance(other, InFlash) and len(one.at | other.at) <= MOST_TABLES:
+        return InFlash(one.at | other.at)
+    if _is_constant(one) and _is_constant(other):
+        return CONSTANTS
     return FIXED if _is_fixed(one) and _is_fixed(other) else CLEAN
+
+
+def _is_constant(value: Known) -> bool:
+    """Whether it is an address of constants."""
+    return value == CONSTANTS or isinstance(value, InFlash)
 
 
 def _is_fixed(value: Known) -> bool:
     """Whether it is made of constants alone."""
-    return isinstance(value, int) or value in (CONSTANTS, FIXED)
+    return isinstance(value, int | InFlash) or value in (CONSTANTS, FIXED)
 
 
 def _join(function: LinkedFunction, old: Registers | None, new: Registers) -> Registers | None:
@@ -408,6 +441,8 @@ def _move(function: LinkedFunction, step: ThumbStep, state: Registers) -> None:
         if by is None:
             _escape(function, [value])
         state[name] = Frame(value.at + by) if by is not None else CLEAN
+    elif isinstance(value, InFlash):
+        state[name] = CONSTANTS if by is None else value.moved(by)
     elif isinstance(value, int):
         state[name] = CLEAN
     # Constants stay constants, what is the same in every call stays so, data stay data.
@@ -422,6 +457,13 @@ def _result(step: ThumbStep, values: list[Known]) -> Known:
         return CONSTANTS
     if name == "mov":
         return operands[-1] if operands else CLEAN
+    if name in ("add", "sub") and len(operands) == 2:
+        one, other = operands
+        if isinstance(one, InFlash) and isinstance(other, int):
+            return one.moved(other if name == "add" else -other)
+        if isinstance(other, InFlash) and isinstance(one, int) and name == "add":
+            return other.moved(one)
+    operands = [CONSTANTS if isinstance(each, InFlash) else each for each in operands]
     if name in ("add", "sub") and len(operands) == 2:
         one, other = operands
         if isinstance(one, Frame) and isinstance(other, int):

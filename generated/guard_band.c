@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x291a1599
+#if GUARD_BAND_HEADER_ID != 0x6912839c
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -49,58 +49,6 @@ GUARD_BAND_CODE_ATTR static int32_t guard_band_multiply_high(int32_t a, int32_t 
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* value / 2^shift to the nearest integer, half to even; shift is 1 to 63. */
-GUARD_BAND_CODE_ATTR static uint64_t guard_band_round_half_even(uint64_t value, int32_t shift)
-{
-    const uint64_t quotient = value >> shift;
-    const uint64_t remainder = value - (quotient << shift);
-    const uint64_t half = (uint64_t)1 << (shift - 1);
-    return quotient + (remainder > half || (remainder == half && (quotient & 1) != 0));
-}
-
-/*
- * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
- */
-GUARD_BAND_CODE_ATTR static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
-{
-    uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
-    int32_t drop = 0;
-    int32_t steps;
-
-    if (value == 0) {
-        return 0;
-    }
-
-    /* fl32(acc): a significand of 24 bits. */
-    while ((value >> drop) >= ((uint64_t)1 << 24)) {
-        drop++;
-    }
-    if (drop > 0) {
-        value = guard_band_round_half_even(value, drop);
-        exponent += drop;
-    }
-    while (value < ((uint64_t)1 << 23)) {
-        value <<= 1;
-        exponent--;
-    }
-
-    /* fl32(fl32(acc) * scale): the product of two significands has 47 or 48 bits, 24 of them stay. */
-    value *= (uint32_t)mantissa;
-    drop = value >= ((uint64_t)1 << 47) ? 24 : 23;
-    value = guard_band_round_half_even(value, drop);
-    exponent += drop;
-
-    if (exponent >= 0) {
-        steps = (int32_t)1 << 24;
-    } else if (exponent < -25) {
-        steps = 0;
-    } else {
-        steps = (int32_t)guard_band_round_half_even(value, -exponent);
-    }
-    return acc < 0 ? -steps : steps;
-}
-
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
@@ -115,6 +63,46 @@ GUARD_BAND_CODE_ATTR static int32_t guard_band_soft_float_code(int32_t acc, int3
 #else
 #define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
 #endif
+
+/*
+ * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
+ * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
+ * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ */
+GUARD_BAND_NOINLINE static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
+{
+    const int32_t sign = acc >> 31; /* 0 or -1 */
+    uint32_t significand = (uint32_t)(acc ^ sign) - (uint32_t)sign;
+    uint32_t up = 0;
+    uint32_t places, below;
+    uint64_t product;
+    int32_t right;
+
+    /* fl32(acc): up to 32 bits, of which 24 stay, with what is dropped rounded half to even. */
+    for (uint32_t step = 16; step > 0u; step >>= 1) {
+        places = (((significand >> (32u - step)) - 1u) >> 16) & step; /* step if its bits are 0, else 0 */
+        significand <<= places;
+        up |= places;
+    }
+    significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
+
+    /*
+     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
+     */
+    product = (uint64_t)significand * (uint32_t)mantissa;
+    significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
+    places = 1u - (significand >> 31);
+    significand <<= places;
+    significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
+
+    /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
+    right = (int32_t)(up + places) - 32 - exponent;
+    right = right < 0 ? 0 : right;
+    right = right > 31 ? 31 : right;
+    below = (UINT32_C(1) << right) - 1u;
+    significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
+    return ((int32_t)significand ^ sign) - sign;
+}
 
 /* guard_band_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
 GUARD_BAND_CONST_ATTR static const int8_t guard_band_conv1_weights[4 * 8] = {

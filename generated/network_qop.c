@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x9b0f82df
+#if NETWORK_QOP_HEADER_ID != 0x64001e4a
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -84,58 +84,6 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* value / 2^shift to the nearest integer, half to even; shift is 1 to 63. */
-NETWORK_QOP_CODE_ATTR static uint64_t network_qop_round_half_even(uint64_t value, int32_t shift)
-{
-    const uint64_t quotient = value >> shift;
-    const uint64_t remainder = value - (quotient << shift);
-    const uint64_t half = (uint64_t)1 << (shift - 1);
-    return quotient + (remainder > half || (remainder == half && (quotient & 1) != 0));
-}
-
-/*
- * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers. Magnitudes of 2^23 and more, beyond every code, are returned as 2^23 or 2^24.
- */
-NETWORK_QOP_CODE_ATTR static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
-{
-    uint64_t value = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc;
-    int32_t drop = 0;
-    int32_t steps;
-
-    if (value == 0) {
-        return 0;
-    }
-
-    /* fl32(acc): a significand of 24 bits. */
-    while ((value >> drop) >= ((uint64_t)1 << 24)) {
-        drop++;
-    }
-    if (drop > 0) {
-        value = network_qop_round_half_even(value, drop);
-        exponent += drop;
-    }
-    while (value < ((uint64_t)1 << 23)) {
-        value <<= 1;
-        exponent--;
-    }
-
-    /* fl32(fl32(acc) * scale): the product of two significands has 47 or 48 bits, 24 of them stay. */
-    value *= (uint32_t)mantissa;
-    drop = value >= ((uint64_t)1 << 47) ? 24 : 23;
-    value = network_qop_round_half_even(value, drop);
-    exponent += drop;
-
-    if (exponent >= 0) {
-        steps = (int32_t)1 << 24;
-    } else if (exponent < -25) {
-        steps = 0;
-    } else {
-        steps = (int32_t)network_qop_round_half_even(value, -exponent);
-    }
-    return acc < 0 ? -steps : steps;
-}
-
 /* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
@@ -158,55 +106,69 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_soft_float_code(int32_t acc, in
 #endif
 
 /*
- * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,
- * 8 bits of exponent and 23 of the significand, whose highest bit is hidden where the exponent is not 0 (0 counts as
- * 1 then).
+ * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
+ * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
+ * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
  */
-
-/* a + b, half to even; the sum must be finite. It stands alone: loops around it then run as often whatever is added. */
-NETWORK_QOP_NOINLINE static uint32_t network_qop_soft_float_add(uint32_t a, uint32_t b)
+NETWORK_QOP_NOINLINE static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {
-    const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t magnitude = UINT32_MAX >> 1;
-    const int a_is_large = (a & magnitude) > (b & magnitude);
-    const uint32_t large = a_is_large ? a : b;
-    const uint32_t small = a_is_large ? b : a;
-    const uint32_t sign = large & ~magnitude;
-    uint32_t exponent = (large & magnitude) >> 23;
-    uint32_t drop = (small & magnitude) >> 23;
-    uint32_t sum = large & (hidden - 1u);
-    uint32_t addend = small & (hidden - 1u);
-    uint32_t rest;
+    const int32_t sign = acc >> 31; /* 0 or -1 */
+    uint32_t significand = (uint32_t)(acc ^ sign) - (uint32_t)sign;
+    uint32_t up = 0;
+    uint32_t places, below;
+    uint64_t product;
+    int32_t right;
+
+    /* fl32(acc): up to 32 bits, of which 24 stay, with what is dropped rounded half to even. */
+    for (uint32_t step = 16; step > 0u; step >>= 1) {
+        places = (((significand >> (32u - step)) - 1u) >> 16) & step; /* step if its bits are 0, else 0 */
+        significand <<= places;
+        up |= places;
+    }
+    significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
+
+    /*
+     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
+     */
+    product = (uint64_t)significand * (uint32_t)mantissa;
+    significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
+    places = 1u - (significand >> 31);
+    significand <<= places;
+    significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
+
+    /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
+    right = (int32_t)(up + places) - 32 - exponent;
+    right = right < 0 ? 0 : right;
+    right = right > 31 ? 31 : right;
+    below = (UINT32_C(1) << right) - 1u;
+    significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
+    return ((int32_t)significand ^ sign) - sign;
+}
+
+/*
+ * a + b in float32, half to even, for words of numbers of at least 0 whose sum is finite: the sign, 8 bits of exponent
+ * and 23 of the significand, whose highest bit is hidden where the exponent is not 0 (0 counts as 1 then). It takes the
+ * same steps for all numbers.
+ */
+NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add_up(uint32_t a, uint32_t b)
+{
+    const uint32_t fraction = (UINT32_C(1) << 23) - 1u;
+    const uint32_t large = a > b ? a : b;
+    const uint32_t small = a > b ? b : a;
+    const uint32_t large_is_normal = (large >> 23) != 0u ? 1u : 0u;
+    const uint32_t small_is_normal = (small >> 23) != 0u ? 1u : 0u;
+    const uint32_t gap = ((large >> 23) - large_is_normal) - ((small >> 23) - small_is_normal);
+    const uint32_t drop = gap < 31u ? gap : 31u;
+    uint32_t addend = ((small & fraction) | small_is_normal << 23) << 3;
+    uint32_t sum = ((large & fraction) | large_is_normal << 23) << 3;
+    uint32_t carry;
 
     /* Three more bits: one half, one quarter, and whether there is anything below. */
-    sum = (exponent > 0u ? sum | hidden : sum) << 3;
-    addend = (drop > 0u ? addend | hidden : addend) << 3;
-    exponent = exponent > 0u ? exponent : 1u;
-    drop = exponent - (drop > 0u ? drop : 1u);
-    if (drop > 26u) {
-        return large;
-    }
-    addend = (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
-    if (((a ^ b) & ~magnitude) == 0u) {
-        sum += addend;
-        if (sum >= hidden << 4) {
-            sum = (sum >> 1) | (sum & 1u);
-            exponent++;
-        }
-    } else {
-        sum -= addend;
-        if (sum == 0u) {
-            return 0;
-        }
-        while (sum < hidden << 3 && exponent > 1u) {
-            sum <<= 1;
-            exponent--;
-        }
-    }
-    rest = sum & 7u;
-    sum >>= 3;
-    sum += (rest > 4u || (rest == 4u && (sum & 1u) != 0u)) ? 1u : 0u;
-    return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
+    sum += (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
+    carry = sum >> 27;
+    sum = (sum >> carry) | (sum & carry);
+    sum = (sum >> 3) + (((sum & 7u) + 3u + ((sum >> 3) & 1u)) >> 3);
+    return (((large >> 23) - large_is_normal + carry) << 23) + sum; /* the hidden bit counts the exponent up */
 }
 
 /* network_qop_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -771,35 +733,56 @@ NETWORK_QOP_CONST_ATTR static const uint32_t network_qop_y_exponentials[256] = {
     2060690470, 2062303260, 2063850575, 2064855406,
 };
 
+/* network_qop_y: 256 * 2^40 through the significand of a sum of at least 1, rounded down. */
+NETWORK_QOP_CODE_ATTR static uint32_t network_qop_y_reciprocal(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+    const uint32_t significand = (sum & (hidden - 1u)) | hidden;
+    uint32_t rest = UINT32_C(256);
+    uint32_t quotient = 0;
+
+    for (int digit = 0; digit < 5; digit++) {
+        rest <<= 8;
+        quotient = (quotient << 8) + rest / significand;
+        rest %= significand;
+    }
+    return quotient;
+}
+
+/* network_qop_y: whichever of `low` and the next number is nearest to 256 * addend / divisor, half way the even one. */
+NETWORK_QOP_CODE_ATTR static int32_t network_qop_y_nearest(uint32_t addend, uint64_t divisor, uint32_t low)
+{
+    const uint32_t factor = UINT32_C(256);
+    const uint64_t twice = 2u * (uint64_t)addend * factor + ((uint64_t)low & 1u);
+    const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
+
+    return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
+}
+
 /*
  * network_qop_y: 256 times the share of an exponential in the sum of its row, to the nearest integer, half to even.
  * Both are words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
  */
-NETWORK_QOP_CODE_ATTR static int32_t network_qop_y_share(uint32_t part, uint32_t sum)
+NETWORK_QOP_NOINLINE static int32_t network_qop_y_share(uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    enum { BITS = 9 };
-    const uint32_t factor = UINT32_C(256); /* below 2^BITS */
+    enum { BITS = 9, BELOW = 12 };
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t gap = (sum >> 23) - (part < hidden ? 1u : part >> 23);
-    const uint32_t addend = part < hidden ? part : (part & (hidden - 1u)) | hidden;
-    uint64_t divisor = (sum & (hidden - 1u)) | hidden;
-    uint64_t rest = 0;
-    int32_t quotient = 0;
+    const uint32_t is_normal = (part >> 23) != 0u ? 1u : 0u;
+    const uint32_t difference = (sum >> 23) - (part >> 23) + is_normal - 1u;
+    /* from BITS + 2 on the share is less than half */
+    const uint32_t gap = difference < BITS + 2 ? difference : BITS + 2;
+    const uint32_t addend = (part & (hidden - 1u)) | is_normal << 23;
+    const uint64_t divisor = (sum & (hidden - 1u)) | hidden;
+    const uint32_t product = (uint32_t)(((uint64_t)(addend << 8) * reciprocal) >> 32);
 
-    divisor <<= gap < BITS + 2 ? gap : BITS + 2; /* from BITS + 2 on the share is less than half */
-    for (int bit = BITS - 1; bit >= 0; bit--) {
-        rest = 2 * rest + ((factor >> bit) & 1 ? addend : 0); /* less than four divisors: an addend is less than two */
-        quotient *= 2;
-        if (rest >= 2 * divisor) {
-            rest -= 2 * divisor;
-            quotient += 2;
-        }
-        if (rest >= divisor) {
-            rest -= divisor;
-            quotient++;
-        }
+    /* At most 1 + 2^-4 units of 2^-BELOW too low, half a unit of the code added. */
+    const uint32_t share = (product >> (4u + gap)) + (UINT32_C(1) << (BELOW - 1));
+    int32_t code = (int32_t)(share >> BELOW);
+
+    if (((share + 1u) & ((UINT32_C(1) << BELOW) - 1u)) < 2u) {
+        code = network_qop_y_nearest(addend, divisor << gap, (share - 1u) >> BELOW); /* a tie may be nearer than that */
     }
-    return quotient + (2 * rest > divisor || (2 * rest == divisor && (quotient & 1) != 0));
+    return code;
 }
 
 /* network_qop_y: one row, its sum in the float32 arithmetic of onnxruntime. */
@@ -809,17 +792,19 @@ NETWORK_QOP_CODE_ATTR static void network_qop_y_row(const int8_t *in, int8_t *ou
     int32_t largest = in[0];
     int32_t first;
     uint32_t sum = 0;
+    uint32_t reciprocal;
 
     for (int32_t j = 1; j < LENGTH; j++) {
         largest = in[j] > largest ? in[j] : largest;
     }
     first = 255 - largest; /* plus an element: its place in the table */
     for (int32_t j = 0; j < LENGTH; j++) {
-        sum = network_qop_soft_float_add(sum, network_qop_y_exponentials[first + in[j]]);
+        sum = network_qop_soft_float_add_up(sum, network_qop_y_exponentials[first + in[j]]);
     }
+    reciprocal = network_qop_y_reciprocal(sum);
     for (int32_t j = 0; j < LENGTH; j++) {
         const uint32_t part = network_qop_y_exponentials[first + in[j]];
-        const int32_t code = network_qop_y_share(part, sum) + ZERO_POINT;
+        const int32_t code = network_qop_y_share(part, sum, reciprocal) + ZERO_POINT;
 
         out[j] = (int8_t)(code > HIGH ? HIGH : code);
     }

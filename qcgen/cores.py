@@ -75,6 +75,10 @@ class CycleTable:
     is_upper_bound: bool = False
 
 
+CONSTANT_TIME = "constant-time"
+"""A feature that ``Target.with_constant_time`` adds: kernels then take the same steps for every input."""
+
+
 @dataclass(frozen=True)
 class Target:
     """A core: ``features`` that kernels ask for, ``compiler`` and ``flags`` that build for it.
@@ -108,6 +112,16 @@ class Target:
     loop_bytes: int = 3200
     constant_wait: float = 0.0
     priced_as: str = ""
+
+    @property
+    def chooses_without_branches(self) -> bool:
+        """Whether ``a < b ? a : b`` is as many instructions whatever the numbers are; known of Thumb's second set."""
+        return self.reads_words_anywhere and "mve" not in self.features
+
+    @property
+    def with_constant_time(self) -> Target:
+        """The same, for code that takes as many instructions for every input."""
+        return replace(self, features=self.features | {CONSTANT_TIME})
 
     @property
     def is_small(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
+from qcgen.cores import CONSTANT_TIME
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import BinaryKind, Int64s, Operator, QuantizedBinary, Tensor
@@ -43,6 +44,7 @@ class PairFunction(Context):
     fraction_mask: int  # the bits of a scaled sum below its code
     exceptions: int  # pairs beside the line
     is_float: bool  # what rounds to even next to a tie is float32
+    is_constant: bool  # exceptions are looked for at every pair, near a tie or not
 
 
 def why_no_binary(op: Operator) -> str | None:
@@ -94,6 +96,7 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
         fraction_mask=(1 << line.shift) - 1,
         exceptions=len(line.exceptions),
         is_float=op.by is None,
+        is_constant=CONSTANT_TIME in setting.features,
     )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
     constants += _free_numbers(function) if free is not None and line.form != "table" else ()

@@ -11,6 +11,7 @@ import numpy as np
 
 from qcgen import requantize
 from qcgen.arithmetic import PRODUCT_BITS
+from qcgen.cores import CONSTANT_TIME
 from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval
 from qcgen.ir.context import LayerField
@@ -51,6 +52,7 @@ class Output:
     ``kind`` is "raw" or the arithmetic of FixedPoint, ``word`` and ``subtracts`` the latter's; ``meaning`` is
     the code as a function of the accumulator, in words. Parameters that all channels share are in ``numbers``, by their
     roles, and ``texts`` says what they are; of all others there are tables, and ``multiplier`` and ``offset`` are None.
+    ``is_always``: a channel with a guard band emulates every accumulator.
     ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
     ``emulation``: the function of templates/support that computes both roundings. ``rounds_up``: halves, if it is
     rounded once.
@@ -65,6 +67,7 @@ class Output:
     prescale: int
     is_per_channel: bool
     is_guarded: bool
+    is_always: bool
     emulates: bool
     subtracts: bool
     multiplier: Number
@@ -166,12 +169,13 @@ def prepare_requantize(
         prove(bool(((lifted < 2**31) | (meaning.exponent <= 0)).all()), "sums times 2^exponent fit int32")
     # The narrow lines of cores without a wide product follow from the accumulators: they are not for other weights.
     step, narrow = _Step(meaning, interval), "no-wide-product" in features and not (common and common.is_free)
+    same_steps = CONSTANT_TIME in features
     form, prescale = ("", 0) if common is None else (common.form, common.prescale)
     most_shift = common.shift if common is not None and form else MAX_SHIFT
-    stairs, fixed = _stairs(step), _searched(step, narrow, bits, most_shift, form, prescale)
+    stairs, fixed = _stairs(step), _searched(step, narrow, bits, most_shift, form, prescale, same_steps)
     if common is not None and fixed.shift > common.shift:
-        fixed = _searched(step, narrow, bits, common.shift, form, prescale)
-    epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone, common or CommonOutput(fixed.shift))
+        fixed = _searched(step, narrow, bits, common.shift, form, prescale, same_steps)
+    epilogue = _fixed(c_type, meaning, interval, fixed, scale, is_alone, common or CommonOutput(fixed.shift), features)
     certificate = replace(epilogue.certificate, numbers=_numbers(fixed, stairs))
     return replace(epilogue, stairs=stairs, certificate=certificate, common=common)
 
@@ -200,10 +204,18 @@ def _stairs(step: _Step) -> Staircase:
 
 
 @lru_cache(maxsize=512)
-def _searched(step: _Step, narrow: bool, bits: int, most_shift: int, form: str, prescale: int) -> FixedPoint:
+def _searched(
+    step: _Step, narrow: bool, bits: int, most_shift: int, form: str, prescale: int, same_steps: bool
+) -> FixedPoint:
     """The line and its certificate: the search takes long, and whoever packs the layer once more asks for it again."""
     return requantize.choose(
-        _stairs(step), narrow=narrow, bits=bits, most_shift=most_shift, form=form, prescale=prescale
+        _stairs(step),
+        narrow=narrow,
+        bits=bits,
+        most_shift=most_shift,
+        form=form,
+        prescale=prescale,
+        same_steps=same_steps,
     )
 
 
@@ -232,6 +244,7 @@ def prepare_round_once(
         prescale=0,
         is_per_channel=bool(constants),
         is_guarded=False,
+        is_always=False,
         emulates=False,
         subtracts=False,
         multiplier=None,
@@ -250,7 +263,7 @@ def prepare_round_once(
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> OutputStep:
     """The output step of operators that write the accumulators themselves."""
-    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, None, None, 0, 0)
+    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, False, None, None, 0, 0)
     addend = np.zeros_like(interval.lo)
     certificate = Certificate(interval.bounds, interval.wraps, {}, 0, SumWord(0, addend))
     return OutputStep(output, (), addend, np.zeros(0, np.int64), (), certificate)
@@ -264,6 +277,7 @@ def _fixed(
     scale: str,
     is_alone: bool,
     common: CommonOutput,
+    features: frozenset[str],
 ) -> OutputStep:
     is_guarded, subtracts = fixed.is_guarded or common.is_guarded, fixed.subtracts or common.subtracts
     emulates = is_guarded or fixed.arithmetic == "soft-float"
@@ -284,6 +298,7 @@ def _fixed(
         prescale=fixed.prescale,
         is_per_channel=bool(constants),
         is_guarded=is_guarded,
+        is_always=fixed.is_always and CONSTANT_TIME in features,
         emulates=emulates,
         subtracts=subtracts,
         multiplier=None if "multiplier" in common.tables else _shared(_multiplier(fixed)),
@@ -349,7 +364,7 @@ def _support(fixed: FixedPoint, emulation: str) -> tuple[str, ...]:
         "split": ("right_shift",),
         "wide": ("right_shift",),
         "narrow": ("right_shift",),
-        "soft-float": (),
+        "soft-float": ("right_shift",),
     }
     return names[fixed.arithmetic] + ((emulation,) if emulation else ())
 

@@ -43,6 +43,7 @@ def choose(
     most_shift: int = lines.MAX_SHIFT,
     form: str = "",
     prescale: int = 0,
+    same_steps: bool = False,
 ) -> FixedPoint:
     """The requantization of a layer, certified.
 
@@ -53,6 +54,7 @@ def choose(
     kernels sum at no cost: its line is that much finer, its guard bands that much narrower, and mostly it needs no
     offset. ``most_shift`` bounds the shift of *narrow*, *split* and *multiply-high*, which layers may have in common.
     ``form`` "multiply-high", or "wide" with these shifts, is taken before all others, whatever it takes.
+    ``same_steps``: a channel with a guard band emulates every accumulator, so that all take as long.
     """
     fixed = None
     if form == "multiply-high":
@@ -65,6 +67,8 @@ def choose(
         fixed = _cheapest_narrow(stairs, most_shift) if narrow else _cheapest(stairs, most_shift, bits)
     if fixed.bits:
         fixed = _without_offset(fixed, stairs, most_shift)
+    if same_steps:
+        fixed = replace(fixed, guard=np.where(fixed.guard == 0, 0, windows_that_never_close(fixed.shift)))
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
 
 

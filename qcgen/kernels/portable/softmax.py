@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from qcgen.cores import CONSTANT_TIME
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
@@ -18,7 +19,7 @@ MOST_BITS = 15
 """Of a factor that times 2^40 through a significand of 24 bits stays in 32 bits."""
 
 FEWEST = 32
-"""Outputs from which on reciprocals of sums pay: they take 250 B of code and save 60 instructions an output."""
+"""Outputs from which on reciprocals of sums pay where products of 64 bits and divisions are function calls."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class SoftmaxContext(Context):
     high: int  # the largest code of y
     factor: int  # what shares of the sum are multiplied by
     bits: int  # of the factor
-    has_reciprocal: bool  # shares are products with a reciprocal, unless they are near a tie
+    has_reciprocal: bool  # shares are products with a reciprocal
+    is_constant: bool  # all of them by the same steps, near a tie or not
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         high=op.y.dtype.high,
         factor=int(op.factor),
         bits=bits,
-        has_reciprocal=bits <= MOST_BITS and prod(op.y.shape) >= FEWEST,
+        has_reciprocal=bits <= MOST_BITS and (prod(op.y.shape) >= FEWEST or "no-wide-product" not in setting.features),
+        is_constant=CONSTANT_TIME in setting.features,
     )
     certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
-    return Prepared(constants, context, (), ("soft_float_add",), certificate, in_place(op.x, setting))
+    return Prepared(constants, context, (), ("soft_float_add_up",), certificate, in_place(op.x, setting))
 
 
 def prepare_float(op: Operator, setting: Setting) -> Prepared:

@@ -13,6 +13,7 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.check import check
 from qcgen.chips import chip_of, target_of, target_on
+from qcgen.constant_time import refuse_varying, require_target
 from qcgen.cross import measured
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
@@ -86,6 +87,7 @@ def compile(
     batch: int | None = None,
     rename: Mapping[str, str] | None = None,
     weights: str | None = None,
+    constant_time: bool = False,
     board: ChipName | None = None,
 ) -> Artifact:
     """Compiles a model, given as a path, bytes or ModelProto, to C; the options are those of ``qcgen compile``.
@@ -101,6 +103,8 @@ def compile(
     function returns whether it did.
     ``weights`` names the file of a block in which tables and numbers of the model lie apart from the code: blocks of
     other models may take its place (``qcgen.weights``).
+    ``constant_time=True`` makes code that takes as many instructions for every input, on cores that can, and refuses
+    operators that have none.
     ``constants`` are inputs, by name, that become constants of the model, with their elements.
     ``dims`` are sizes of symbolic dimensions, by their names.
     ``outputs`` are tensors, or one, up to which the model is compiled, in place of its own outputs.
@@ -207,8 +211,12 @@ def compile_graph(
     planned = annotate(simplified) if options.simplify else program
     if strict:
         refuse_float(planned)
+    if options.constant_time:
+        require_target(options.target)
     planner = Planner(planned, options, prefix, source, node, fitting)
     own = planner.whole() if options.flash is None else within(planner, options.flash, code_bytes, _flash_bytes)
+    if options.constant_time:
+        refuse_varying(own)
     return Artifact(program, planned, own, render(own), simplified is not program, origin, graph.notes)
 
 

@@ -181,6 +181,9 @@ CODE = (
         "the arithmetic meant (default: %(default)s, of .tflite files tflm)"),
     Option("optimize", one_of(Aim), "--optimize", "",
         "size: weights keep their 8 bits in flash; speed: more flash and RAM, fewer cycles (default: %(default)s)"),
+    Option("constant_time", Switch(), "--constant-time", "",
+        "for Cortex-M3, M4, M7 and M33: code that takes as many instructions for every input, as the bounds of qcgen"
+        " bench show; operators that have none are refused"),
 )
 PARTS = (
     Option("node", Text(), "--node", "NAME",
@@ -297,7 +300,7 @@ OF_VERIFY = (
 
 CODE_OPTIONS = (
     *"name target layout numerics optimize node outputs io arena flash io_memory".split(),
-    *"state input status rename simplify weights".split(),
+    *"state input status rename simplify weights constant_time".split(),
 )
 """Those that choose the code and name no file: a firmware tells them, and may tell no others."""
 

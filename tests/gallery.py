@@ -384,6 +384,13 @@ LAYERS = (
         guard_band,
         NHWC_LAYOUT,
     ),
+    Entry(
+        "constant_time_cortex_m4",
+        "the same with `--constant-time`: the channels that have a *guard band* compute both roundings of every sum, so"
+        " that a call takes as many instructions for every input",
+        guard_band,
+        {"layout": "nhwc", "target": "cortex-m4", "constant_time": True},
+    ),
     Entry("wide", "scales above 1/2: the *wide* output step, a 64-bit product and one shift", wide, NHWC_LAYOUT),
     Entry(
         "narrow_cortex_m0",

@@ -35,6 +35,7 @@ class Options:
     rename: tuple[tuple[str, str], ...] = ()
     simplify: bool = True
     weights: str | None = None
+    constant_time: bool = False
 
     @property
     def words(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from qcgen.cores import TARGETS
+from qcgen.cores import TARGETS, Target
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import (
     Argument,
@@ -200,7 +200,9 @@ class Planner:
         return self._works[index, form]
 
     def _setting_of(self, step: Arranged, form: Form) -> Setting:
-        return _setting(step, self._program, self.options.target, form)
+        target = TARGETS[self.options.target]
+        own = target.with_constant_time if self.options.constant_time else target
+        return _setting(step, self._program, own, form)
 
 
 def _shared(
@@ -441,7 +443,7 @@ def _placed(port: Port, stored: Stored, pushed: Chain | None) -> Port:
             return port
 
 
-def _setting(step: Arranged, program: Program, target: str, form: Form) -> Setting:
+def _setting(step: Arranged, program: Program, target: Target, form: Form) -> Setting:
     x, y = inputs_of(step.op)[0], step.op.y
     constants = {t.name: program.constants[t.name] for t in inputs_of(step.op) if t.name in program.constants}
     return Setting(
@@ -450,7 +452,7 @@ def _setting(step: Arranged, program: Program, target: str, form: Form) -> Setti
         optimize=form.optimize,
         tile_weights=form.tile_weights,
         tile_scratch=form.tile_scratch,
-        target=TARGETS[target],
+        target=target,
         xs=step.xs,
         y=step.y,
         constants=constants,

@@ -68,6 +68,12 @@ def everything(request) -> bool:
 
 
 @pytest.fixture(scope="session")
+def exhaustive(request) -> bool:
+    """Whether nothing is left out, however long it takes."""
+    return request.config.getoption("--exhaustive")
+
+
+@pytest.fixture(scope="session")
 def level() -> str:
     """The level at which gcc compiles many small cases for the host: it takes a fifth of the time of -O1."""
     return "-O0"

@@ -40,7 +40,7 @@ COMPILERS = ("gcc", "clang", "recent clang")
 """The recent clang is that of the PyPI package ziglang."""
 
 OTHERS = tuple(pair for pair in product(COMPILERS, LEVELS) if pair != EVERY_CASE)
-"""At these the cases of each kernel run by turns: every case at one of them, and at each of them at least one case."""
+"""At these the cases of each kernel run by turns: every second one at one of them, and at each of them at least one."""
 
 STRICTEST = "cortex-m0"
 """The core that takes no unaligned word runs every unit of other operators; the rest run one in ten of those whose
@@ -124,7 +124,7 @@ def share(subjects: Iterable[Subject], turn: int) -> list[Subject]:
         by_kernel[" ".join(sorted({call.kernel for call in each.artifact.plan.calls}))].append(each)
     found = []
     for own in by_kernel.values():
-        found += own[turn :: len(OTHERS)] or [own[turn % len(own)]]
+        found += own[turn :: 2 * len(OTHERS)] or [own[turn % len(own)]]
     return found
 
 

@@ -42,7 +42,10 @@ SOME = 8
 """Planes of each subject that make test takes: those that show most of what others do not."""
 
 FEWEST = 50
-"""Planes that each kernel computes in make test-all at least; most compute more than a thousand."""
+"""Planes that each kernel computes in make test-all at least; most compute more than five hundred."""
+
+MANY = 500
+"""Of so many planes make test-all takes every second one; all of them with pytest --all --exhaustive."""
 
 AXES = tuple(
     axis
@@ -245,11 +248,14 @@ def compiled(name: str, way: Way, planes: Iterable[Plane], kernel: str) -> Model
         return Model(name, planes, layers, compile(model_of(layers), name=name, **options))
 
 
-def assert_right(subject: Subject, folder: Path, *, everything: bool) -> None:
-    """Fails if the C of a plane is wrong, or if the kernel serves too few; takes some planes if not ``everything``."""
+def assert_right(subject: Subject, folder: Path, *, everything: bool, exhaustive: bool) -> None:
+    """Fails if the C of a plane is wrong, or if the kernel serves too few.
+
+    It takes every second plane if there are many and it is not ``exhaustive``, some if it is not ``everything`` either.
+    """
     require("gcc")
     planes = subject.planes
-    chosen = planes if everything else some(planes)
+    chosen = planes[:: 1 if exhaustive or len(planes) < MANY else 2] if everything else some(planes)
     models = subject.models(chosen)
     calls = [call for model in models for call in model.artifact.plan.calls]
     served = sum(call.kernel == subject.kernel for call in calls)

@@ -15,8 +15,8 @@ WINDOWS = re.compile("conv$|conv_|depthwise|dense|pointwise|pool|short_window|wi
 
 
 @pytest.mark.parametrize("subject", PORTABLE, ids=lambda subject: subject.kernel)
-def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything):
-    assert_right(subject, tmp_path, everything=everything)
+def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything, exhaustive):
+    assert_right(subject, tmp_path, everything=everything, exhaustive=exhaustive)
 
 
 def test_every_kernel_with_windows_gets_them():

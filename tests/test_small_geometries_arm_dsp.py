@@ -6,5 +6,5 @@ from small_geometries_kernels import ARM_DSP
 
 
 @pytest.mark.parametrize("subject", ARM_DSP, ids=lambda subject: subject.kernel)
-def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything):
-    assert_right(subject, tmp_path, everything=everything)
+def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything, exhaustive):
+    assert_right(subject, tmp_path, everything=everything, exhaustive=exhaustive)

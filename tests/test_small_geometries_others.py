@@ -6,5 +6,5 @@ from small_geometries_kernels import OTHERS
 
 
 @pytest.mark.parametrize("subject", OTHERS, ids=lambda subject: subject.kernel)
-def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything):
-    assert_right(subject, tmp_path, everything=everything)
+def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything, exhaustive):
+    assert_right(subject, tmp_path, everything=everything, exhaustive=exhaustive)

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x7794082d
+#if ATTENTION_HEADER_ID != 0x1a512c09
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -153,18 +153,20 @@ ATTENTION_NOINLINE static int32_t attention_soft_float_code(int32_t acc, int32_t
 ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add_up(uint32_t a, uint32_t b)
 {
     const uint32_t fraction = (UINT32_C(1) << 23) - 1u;
-    const uint32_t large = a > b ? a : b;
-    const uint32_t small = a > b ? b : a;
-    const uint32_t large_is_normal = (large >> 23) != 0u ? 1u : 0u;
-    const uint32_t small_is_normal = (small >> 23) != 0u ? 1u : 0u;
+    const uint32_t swapped = (a ^ b) & (0u - ((a - b) >> 31)); /* the bits that differ, if a < b */
+    const uint32_t large = a ^ swapped;
+    const uint32_t small = b ^ swapped;
+    const uint32_t large_is_normal = ((large >> 23) + 255u) >> 8; /* 1 or 0 */
+    const uint32_t small_is_normal = ((small >> 23) + 255u) >> 8;
     const uint32_t gap = ((large >> 23) - large_is_normal) - ((small >> 23) - small_is_normal);
-    const uint32_t drop = gap < 31u ? gap : 31u;
+    const uint32_t far = (gap + 225u) >> 8; /* 1 from 31 on, where but a trace is left of the smaller number */
+    const uint32_t drop = (gap | (0u - far)) & 31u;
     uint32_t addend = ((small & fraction) | small_is_normal << 23) << 3;
     uint32_t sum = ((large & fraction) | large_is_normal << 23) << 3;
     uint32_t carry;
 
     /* Three more bits: one half, one quarter, and whether there is anything below. */
-    sum += (addend >> drop) | ((addend & ((UINT32_C(1) << drop) - 1u)) != 0u ? 1u : 0u);
+    sum += (addend >> drop) | (((addend & ((UINT32_C(1) << drop) - 1u)) + (UINT32_MAX >> 5)) >> 27);
     carry = sum >> 27;
     sum = (sum >> carry) | (sum & carry);
     sum = (sum >> 3) + (((sum & 7u) + 3u + ((sum >> 3) & 1u)) >> 3);
@@ -532,9 +534,9 @@ ATTENTION_NOINLINE static int32_t attention_shares_share(uint32_t part, uint32_t
 {
     enum { BITS = 8, BELOW = 12 };
     const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t is_normal = (part >> 23) != 0u ? 1u : 0u;
+    const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
     const uint32_t difference = (sum >> 23) - (part >> 23) + is_normal - 1u;
-    /* from BITS + 2 on the share is less than half */
+    /* From BITS + 2 on the share is less than half. */
     const uint32_t gap = difference < BITS + 2 ? difference : BITS + 2;
     const uint32_t addend = (part & (hidden - 1u)) | is_normal << 23;
     const uint64_t divisor = (sum & (hidden - 1u)) | hidden;

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qcgen.cores import TARGETS
+from qcgen.cores import TARGETS, Target
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.plan import Plan
+from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import Quantize
+from qcgen.kernels.portable.softmax import SoftmaxContext
 from qcgen.options import spelt
 
 SAME_STEPS = {
@@ -24,9 +25,11 @@ _KERNELS = {f"{family}/{name}" for family, names in SAME_STEPS.items() for name 
 
 def require_target(target: str) -> None:
     """Raises ModelRejected unless the core's code can take as many instructions for every input."""
-    if not TARGETS[target].chooses_without_branches:
-        able = ", ".join(name for name, each in TARGETS.items() if each.chooses_without_branches)
-        what = f"{spelt(constant_time=True)} is not for {spelt(target=target)}, where compilers may choose by branches"
+    if not _is_able(TARGETS[target]):
+        able = ", ".join(name for name, each in TARGETS.items() if _is_able(each))
+        what = (
+            f"{spelt(constant_time=True)} is not for {spelt(target=target)}, whose kernels or compilers choose by data"
+        )
         raise ModelRejected([Problem("model", what, f"name one of {able}, or leave the option out")])
 
 
@@ -38,9 +41,18 @@ def refuse_varying(plan: Plan) -> None:
 
 def _varying(plan: Plan) -> Iterator[Problem]:
     for call in plan.calls:
-        if call.kernel not in _KERNELS:
+        if call.kernel not in _KERNELS or _divides(call):
             what = f"{call.kernel} takes more instructions for some inputs, which {spelt(constant_time=True)} refuses"
             advice = "leave the option out, or this node out of the model"
             if isinstance(call.op, Quantize):
                 advice = f"{spelt(io='quantized')} leaves the conversion to the caller"
             yield Problem(f"node {call.op.name!r} ({call.op.op_type})", what, advice)
+
+
+def _is_able(target: Target) -> bool:
+    return target.chooses_without_branches or target.isa == "rv32m"
+
+
+def _divides(call: Call) -> bool:
+    """Whether a softmax divides bit by bit."""
+    return isinstance(call.context, SoftmaxContext) and not call.context.has_reciprocal

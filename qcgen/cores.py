@@ -78,6 +78,9 @@ class CycleTable:
 CONSTANT_TIME = "constant-time"
 """A feature that ``Target.with_constant_time`` adds: kernels then take the same steps for every input."""
 
+BRANCHLESS = "branchless"
+"""It adds this one where compilers choose by branches: bounds are then computed."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -121,7 +124,8 @@ class Target:
     @property
     def with_constant_time(self) -> Target:
         """The same, for code that takes as many instructions for every input."""
-        return replace(self, features=self.features | {CONSTANT_TIME})
+        own = {CONSTANT_TIME} if self.chooses_without_branches else {CONSTANT_TIME, BRANCHLESS}
+        return replace(self, features=self.features | own)
 
     @property
     def is_small(self) -> bool:

@@ -182,8 +182,8 @@ CODE = (
     Option("optimize", one_of(Aim), "--optimize", "",
         "size: weights keep their 8 bits in flash; speed: more flash and RAM, fewer cycles (default: %(default)s)"),
     Option("constant_time", Switch(), "--constant-time", "",
-        "for Cortex-M3, M4, M7 and M33: code that takes as many instructions for every input, as the bounds of qcgen"
-        " bench show; operators that have none are refused"),
+        "for Cortex-M3, M4, M7 and M33 and RV32IMC: code that takes as many instructions for every input; operators"
+        " that have none are refused"),
 )
 PARTS = (
     Option("node", Text(), "--node", "NAME",

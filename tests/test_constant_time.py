@@ -14,14 +14,16 @@ from models import MICROSOFT, graph_model, node_model
 from onnx import helper
 from packages import DIGITS
 from row_networks import NETWORKS
+from tools import require, require_modules
 
 import qcgen
 from qcgen.cli import main
 from qcgen.constant_time import SAME_STEPS
-from qcgen.emulate import bound, end_feeds
+from qcgen.emulate import bound, end_feeds, measure
 from qcgen.errors import ModelRejected
 from qcgen.kernels.epilogue import Output
 from qcgen.verification import verify
+from tests.bench.rtl.simulator import run
 
 
 def pair(op_type, a, b, y):
@@ -99,6 +101,29 @@ def test_compilers_for_other_cores_choose_without_branches_too(core, level):
         assert {found.least, found.most} == set(found.counted)
 
 
+@pytest.mark.parametrize(
+    "name", some_at_first(("digits", "guard_band", "residual", "attention", "exceptions"), "digits")
+)
+def test_rv32imc_counts_as_many_instructions_where_compilers_choose_by_branches(name):
+    each = artifact(name, "rv32imc")
+    require_core("rv32imc", counting=True)
+    counted = {measure(each, feeds, flags=("-O2",)).instructions for feeds in end_feeds(each.plan, 0)}
+    assert len(counted) == 1
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("core", ["ibex", "cv32e40p"])
+def test_the_rtl_takes_as_many_cycles_for_extremes(core):
+    require("verilator", "riscv64-unknown-elf-gcc")
+    require_modules("pythondata_cpu_ibex", "pythondata_cpu_cv32e40p")
+    for options in ({"constant_time": True}, {}):
+        each = qcgen.compile(
+            MODELS["digits"](), name="digits", target="rv32imc", layout="nhwc", io="quantized", **options
+        )
+        cycles = {run(core, each, feeds).cycles for feeds in end_feeds(each.plan, 0)[:4]}
+        assert (len(cycles) == 1) == bool(options)
+
+
 @pytest.mark.all
 def test_each_kernel_that_is_said_to_take_the_same_steps_is_counted():
     shown = {call.kernel for name in (*PROVED, *COUNTED) for call in artifact(name).plan.calls}
@@ -122,8 +147,8 @@ def test_a_guard_band_that_is_tested_is_found(monkeypatch):
     assert found.least < (found.most or 0)
 
 
-@pytest.mark.parametrize("core", ["portable", "host", "cortex-m0", "cortex-m55", "rv32imc"])
-def test_cores_whose_compilers_choose_by_branches_are_refused(core):
+@pytest.mark.parametrize("core", ["portable", "host", "cortex-m0", "cortex-m55"])
+def test_cores_whose_code_depends_on_data_otherwise_are_refused(core):
     with pytest.raises(ModelRejected, match=r"constant_time=True is not for target=.*\n *name one of cortex-m3, "):
         qcgen.compile(MODELS["digits"](), target=core, constant_time=True)
 

@@ -18,37 +18,48 @@ from network_cases import UNITS
 from network_units import artifact
 
 from qcgen.build import STRICT_FLAGS
+from qcgen.kernels.portable import softmax
+from qcgen.kernels.portable.softmax import SoftmaxContext
 
 UNIT = next(unit for unit in UNITS if unit.name == "softmax_u8_0_1_10_256")
-CALLED = "void each(const uint32_t *parts, const uint32_t *sums, int32_t *exact, int32_t *near, int32_t count);"
+CALLED = "void each(const uint32_t *parts, const uint32_t *sums, int32_t *found, int32_t count);"
+FORMS = {
+    "by division": {"has_reciprocal": False},
+    "by the reciprocal": {"has_reciprocal": True, "is_constant": False},
+    "by the reciprocal, compared always": {"has_reciprocal": True, "is_constant": True},
+}
 
 
 @pytest.fixture
-def shares(tmp_path):
-    """A function of words of parts and of sums: the shares by division, and by the reciprocal."""
+def wrong(tmp_path, monkeypatch):
+    """How many shares are wrong in a form."""
     require("gcc")
 
-    def run(parts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def run(form: str) -> int:
+        own = FORMS[form]
+        monkeypatch.setattr(softmax, "SoftmaxContext", lambda **fields: SoftmaxContext(**{**fields, **own}))
         made = artifact(UNIT)
         [(name, text)] = [(name, text) for name, text in made.files.items() if name.endswith(".c")]
-        symbol = re.search(r"(\w+)_near_share\(uint32_t", text)[1]
+        symbol = re.search(r"(\w+)_share\(uint32_t", text)[1]
         for each, written in made.files.items():
             (tmp_path / each).write_text(written)
+        more = f", {symbol}_reciprocal(sums[i])" if own["has_reciprocal"] else ""
         body = (
             f"\n{CALLED}\n{CALLED[:-1]}\n{{\n    for (int32_t i = 0; i < count; i++) {{\n"
-            f"        exact[i] = {symbol}_share(parts[i], sums[i]);\n"
-            f"        near[i] = {symbol}_near_share(parts[i], sums[i], {symbol}_reciprocal(sums[i]));\n    }}\n}}\n"
+            f"        found[i] = {symbol}_share(parts[i], sums[i]{more});\n    }}\n}}\n"
         )
         (tmp_path / "shares.c").write_text(f'#include "{name}"\n{body}')
         command = ["gcc", *STRICT_FLAGS, "-O1", "-shared", "-fPIC", "shares.c", "-o", "shares.so"]
         subprocess.run(command, cwd=tmp_path, check=True)
         ffi = FFI()
         ffi.cdef(CALLED)
-        exact, near = (np.zeros(parts.size, np.int32) for _ in range(2))
+        parts, sums = ratios()
+        found = np.zeros(parts.size, np.int32)
         pointers = [ffi.cast("uint32_t *", each.view(np.uint32).ctypes.data) for each in (parts, sums)]
-        results = [ffi.cast("int32_t *", each.ctypes.data) for each in (exact, near)]
-        ffi.dlopen(str(tmp_path / "shares.so")).each(*pointers, *results, parts.size)
-        return exact, near
+        ffi.dlopen(str(tmp_path / "shares.so")).each(*pointers, ffi.cast("int32_t *", found.ctypes.data), parts.size)
+        pairs = zip(parts.tolist(), sums.tolist(), strict=True)
+        expected = np.array([round(Fraction(part) / Fraction(total) * int(UNIT.op.factor)) for part, total in pairs])
+        return int((found != expected).sum())
 
     return run
 
@@ -67,25 +78,24 @@ def ratios() -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(parts, sums), sums
 
 
-def wrong(found: tuple[np.ndarray, np.ndarray]) -> tuple[int, int]:
-    """How many shares are wrong, by division and by the reciprocal."""
-    pairs = zip(*(each.tolist() for each in ratios()), strict=True)
-    expected = np.array([round(Fraction(part) / Fraction(total) * int(UNIT.op.factor)) for part, total in pairs])
-    exact, near = (int((each != expected).sum()) for each in found)
-    return exact, near
+@pytest.mark.parametrize("form", FORMS)
+def test_shares_are_the_exact_ratio_rounded_half_to_even(wrong, form):
+    assert wrong(form) == 0
 
 
-def test_shares_are_the_exact_ratio_rounded_half_to_even(shares):
-    assert wrong(shares(*ratios())) == (0, 0)
+def test_half_the_window_around_ties_is_found(wrong, mutate):
+    mutate(
+        "kernels/portable/softmax.c.jinja", "((UINT32_C(1) << BELOW) - 1u)) < 2u", "((UINT32_C(1) << BELOW) - 1u)) < 1u"
+    )
+    assert wrong("by the reciprocal") > 100
 
 
-def test_half_the_window_around_ties_is_found(shares, mutate):
-    mutate("kernels/portable/softmax.c.jinja", "((UINT32_C(1) << BELOW) - 1)) < 2", "((UINT32_C(1) << BELOW) - 1)) < 1")
-    exact, near = wrong(shares(*ratios()))
-    assert exact == 0
-    assert near > 100
+@pytest.mark.parametrize("form", ["by the reciprocal", "by the reciprocal, compared always"])
+def test_ties_rounded_up_are_found(wrong, mutate, form):
+    mutate("kernels/portable/softmax.c.jinja", "+ ((uint64_t)low & 1u)", "+ 1u")
+    assert wrong(form) > 100
 
 
-def test_ties_rounded_down_are_found(shares, mutate):
+def test_ties_rounded_down_by_division_are_found(wrong, mutate):
     mutate("kernels/portable/softmax.c.jinja", "2 * rest == divisor && (quotient & 1) != 0", "0")
-    assert min(wrong(shares(*ratios()))) > 100
+    assert wrong("by division") > 100

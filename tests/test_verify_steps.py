@@ -147,12 +147,12 @@ MUTANTS = {
         "quantize_s8_0_5_0", P + "quantize.c.jinja", "above < (float)HIGH ? above : (float)HIGH",
         "above < (float)(HIGH - 1) ? above : (float)(HIGH - 1)",
     ),
-    "ties of softmax rounded down": (
-        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "2 * rest == divisor && (quotient & 1) != 0", "0",
+    "ties of softmax rounded up": (
+        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "+ ((uint64_t)low & 1u)", "+ 1u",
     ),
     "half the window of ties of softmax": (
-        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "((share + 1) & ((UINT32_C(1) << BELOW) - 1)) < 2",
-        "(share & ((UINT32_C(1) << BELOW) - 1)) < 1",
+        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "((share + 1u) & ((UINT32_C(1) << BELOW) - 1u)) < 2u",
+        "(share & ((UINT32_C(1) << BELOW) - 1u)) < 1u",
     ),
     "an eighth of the base of a normalization's guard band": (
         FLAT, P + "layer_norm.c.jinja", "BASE = {{ line.base }}", "BASE = {{ line.base // 8 }}",
@@ -171,7 +171,7 @@ MUTANTS = {
         "wide_mul_int16", P + "wide_binary.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)",
     ),
     "pairs of codes beside a line, looked up wrongly": (
-        "mul_s8_wide", P + "pair_line.c.jinja", "first + half] < pair", "first + half] <= pair",
+        "mul_s8_wide", P + "pair_line.c.jinja", "half - 1] - pair)", "half - 1] - pair - 1)",
     ),
     "half the guard band of a mean": (
         "average_square_s8_first_0_ties", P + "average_pool.c.jinja", "<= 2 * guard", "< guard",

@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from qcgen.errors import EmulationFailed
 from qcgen.render import environment
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33")
-TEMPLATES = Path(__file__).parents[1] / "templates"
 QDQ = DIGITS.with_name("digits_qdq_s8.onnx")
 HEAD = '#include "m.h"\nvoid m_run(const int8_t *x, int8_t *y, void *arena)\n{ (void)x; (void)y; (void)arena; '
 each_core = pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m0"))
@@ -203,10 +201,8 @@ def in_bytes(first):
 def soft_float(core, name, call):
     """A function of codes that calls one function of float32 numbers in integers, unless the ninth code is 0."""
     require_core(core, counting=True)
-    text = (TEMPLATES / "support" / f"{name}.c.jinja").read_text().replace("{{ prefix }}", "m")
-    text = text.replace("{{ prefix | upper }}_NOINLINE static", "static").replace(
-        "static", "__attribute__((noinline)) static"
-    )
+    text = environment().get_template(f"support/{name}.c.jinja").render(prefix="m", is_branchless=False)
+    text = text.replace("M_NOINLINE", "__attribute__((noinline))")
     return written(core, f"y[0] = x[8] ? (int8_t)m_{name}({call}) : 0;", text)
 
 

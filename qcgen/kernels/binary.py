@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.cores import CONSTANT_TIME
+from qcgen.cores import BRANCHLESS, CONSTANT_TIME
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import BinaryKind, Int64s, Operator, QuantizedBinary, Tensor
@@ -45,6 +45,7 @@ class PairFunction(Context):
     exceptions: int  # pairs beside the line
     is_float: bool  # what rounds to even next to a tie is float32
     is_constant: bool  # exceptions are looked for at every pair, near a tie or not
+    is_branchless: bool  # the code's bounds are computed, not chosen
 
 
 def why_no_binary(op: Operator) -> str | None:
@@ -97,10 +98,11 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
         exceptions=len(line.exceptions),
         is_float=op.by is None,
         is_constant=CONSTANT_TIME in setting.features,
+        is_branchless=BRANCHLESS in setting.features,
     )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
     constants += _free_numbers(function) if free is not None and line.form != "table" else ()
-    support = () if line.form == "table" else ("right_shift",)
+    support = () if line.form == "table" else ("right_shift", *["within"] * function.is_branchless)
     numbers = _numbers(line, pairs, a_codes, b_codes)
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
     return Binary(function, nest, tuple(constants), support, certificate, in_place)

@@ -11,7 +11,7 @@ import numpy as np
 
 from qcgen import requantize
 from qcgen.arithmetic import PRODUCT_BITS
-from qcgen.cores import CONSTANT_TIME
+from qcgen.cores import BRANCHLESS, CONSTANT_TIME
 from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval
 from qcgen.ir.context import LayerField
@@ -53,6 +53,7 @@ class Output:
     the code as a function of the accumulator, in words. Parameters that all channels share are in ``numbers``, by their
     roles, and ``texts`` says what they are; of all others there are tables, and ``multiplier`` and ``offset`` are None.
     ``is_always``: a channel with a guard band emulates every accumulator.
+    ``is_branchless``: the code's bounds are computed, not chosen.
     ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
     ``emulation``: the function of templates/support that computes both roundings. ``rounds_up``: halves, if it is
     rounded once.
@@ -68,6 +69,7 @@ class Output:
     is_per_channel: bool
     is_guarded: bool
     is_always: bool
+    is_branchless: bool
     emulates: bool
     subtracts: bool
     multiplier: Number
@@ -245,6 +247,7 @@ def prepare_round_once(
         is_per_channel=bool(constants),
         is_guarded=False,
         is_always=False,
+        is_branchless=False,
         emulates=False,
         subtracts=False,
         multiplier=None,
@@ -263,7 +266,7 @@ def prepare_round_once(
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> OutputStep:
     """The output step of operators that write the accumulators themselves."""
-    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, False, None, None, 0, 0)
+    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, False, False, None, None, 0, 0)
     addend = np.zeros_like(interval.lo)
     certificate = Certificate(interval.bounds, interval.wraps, {}, 0, SumWord(0, addend))
     return OutputStep(output, (), addend, np.zeros(0, np.int64), (), certificate)
@@ -299,6 +302,7 @@ def _fixed(
         is_per_channel=bool(constants),
         is_guarded=is_guarded,
         is_always=fixed.is_always and CONSTANT_TIME in features,
+        is_branchless=BRANCHLESS in features,
         emulates=emulates,
         subtracts=subtracts,
         multiplier=None if "multiplier" in common.tables else _shared(_multiplier(fixed)),
@@ -313,7 +317,7 @@ def _fixed(
     word = SumWord(fixed.bits, fixed.addend)
     certificate = Certificate(interval.bounds, interval.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
-    support = _support(fixed, output.emulation if emulates else "")
+    support = _support(fixed, output.emulation if emulates else "") + ("within",) * output.is_branchless
     return OutputStep(output, constants, fixed.addend, guarded, support, certificate)
 
 

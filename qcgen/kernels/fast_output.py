@@ -73,7 +73,7 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
         mask=((1 << output.shift) - 1) & ~(2 * guard - 1) if guard else 0,
         scale=scale.get(output.kind, ""),
         bare=bare if output.kind == "multiply-high" and output.offset == 0 and not adds else "",
-        saturate=f"{saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
+        saturate=f"{'within' if output.is_branchless else saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
         clamps_low=output.low != op.y.dtype.low,
         clamps_high=output.high != op.y.dtype.high,
     )
@@ -159,7 +159,8 @@ def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
     if not fast.is_fast:
         return exact
     scales = ((fast.bare,) if fast.bare else ()) + ((fast.scale,) if fast.guard or not fast.bare else ())
-    return (*exact, "right_shift", *scales, fast.saturate)
+    within = ("within",) * packed.epilogue.output.is_branchless
+    return (*exact, "right_shift", *scales, *within, fast.saturate)
 
 
 def exact_constants(packed: Packed) -> tuple[Constants, ...]:

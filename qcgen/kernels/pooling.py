@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from qcgen.cores import BRANCHLESS
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, MaxPool, Operator, Tensor
@@ -72,6 +73,7 @@ class MaxPoolContext(Context):
     pooling: Pooling
     lowest: str  # what maxima start with, in C
     replaces: str  # how an element that becomes the largest compares with the one before, in C
+    is_branchless: bool  # the larger one is computed, not chosen
 
 
 def why_not_max(op: Operator, _setting: Setting) -> str | None:
@@ -86,8 +88,9 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     # That of the type, which onnxruntime gives of a window without a tap on the image.
     lowest = f"{np.finfo(np.float32).min}f" if is_float else str(op.x.dtype.low)
     # Of a zero and its negative the last one stays, as in onnxruntime.
-    context = MaxPoolContext(pooling_of(op.geometry, op.x, setting), lowest, ">=" if is_float else ">")
-    return Prepared((), context, (), (), Certificate())
+    is_branchless = BRANCHLESS in setting.features and not is_float
+    context = MaxPoolContext(pooling_of(op.geometry, op.x, setting), lowest, ">=" if is_float else ">", is_branchless)
+    return Prepared((), context, (), ("within",) * is_branchless, Certificate())
 
 
 def is_written_out(spatial: tuple[Axis, ...]) -> bool:

@@ -35,7 +35,7 @@ from qcgen.render.filters import (
 )
 from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
-from qcgen.render.model import accessors, model_context, stream_context
+from qcgen.render.model import accessors, is_branchless, model_context, stream_context
 from qcgen.render.placement import placeable
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
@@ -118,7 +118,8 @@ def templates() -> Path:
 def _support(plan: Plan, name: str) -> str:
     """A shared function."""
     template = environment().get_template(f"support/{name}.c.jinja")
-    return template.render(prefix=plan.prefix, isa=TARGETS[plan.options.target].isa)
+    target = TARGETS[plan.options.target]
+    return template.render(prefix=plan.prefix, isa=target.isa, is_branchless=is_branchless(plan))
 
 
 def supports(plan: Plan) -> list[str]:

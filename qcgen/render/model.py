@@ -54,6 +54,7 @@ class ModelContext(Context):
     advice: tuple[str, ...]  # macros of support/compiler.c.jinja that the file has
     support: tuple[str, ...]  # functions that nodes share
     isa: str  # of a scalar core, whose assembly functions below support/ have
+    is_branchless: bool  # what they choose is computed, where compilers would branch
     summary: tuple[str, ...]  # lines of the head
     memory: tuple[str, ...]  # lines of the head on what lies where
     certificates: tuple[Proof, ...]  # what is proved of each node
@@ -84,6 +85,11 @@ class ModelContext(Context):
     block: BlockContext | None  # tables and numbers of the model, if they are apart from the code
     weights_id: str  # of the code that blocks fit
     is_small: bool  # numbers of nodes and sizes of tables fit one word together
+
+
+def is_branchless(plan: Plan) -> bool:
+    """Whether what is the same number of instructions for every input must be so by its C."""
+    return plan.options.constant_time and not TARGETS[plan.options.target].chooses_without_branches
 
 
 def model_context(
@@ -119,6 +125,7 @@ def model_context(
         advice=advice,
         support=tuple(name for name in SUPPORT_NAMES if name in called or (advice and name == "compiler")),
         isa=target.isa,
+        is_branchless=is_branchless(plan),
         summary=tuple(summary(plan)),
         memory=tuple(memory(plan)),
         certificates=tuple(certificate(call, is_float_there=call.op.name in plan.in_float) for call in plan.calls),

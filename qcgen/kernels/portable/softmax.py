@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from qcgen.cores import CONSTANT_TIME
+from qcgen.cores import BRANCHLESS, CONSTANT_TIME
 from qcgen.errors import prove
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
@@ -37,6 +37,7 @@ class SoftmaxContext(Context):
     bits: int  # of the factor
     has_reciprocal: bool  # shares are products with a reciprocal
     is_constant: bool  # all of them by the same steps, near a tie or not
+    is_branchless: bool  # extremes are computed, not chosen
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         bits=bits,
         has_reciprocal=bits <= MOST_BITS and (prod(op.y.shape) >= FEWEST or "no-wide-product" not in setting.features),
         is_constant=CONSTANT_TIME in setting.features,
+        is_branchless=BRANCHLESS in setting.features,
     )
     certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
-    return Prepared(constants, context, (), ("soft_float_add_up",), certificate, in_place(op.x, setting))
+    support = ("soft_float_add_up", *["within"] * context.is_branchless)
+    return Prepared(constants, context, (), support, certificate, in_place(op.x, setting))
 
 
 def prepare_float(op: Operator, setting: Setting) -> Prepared:

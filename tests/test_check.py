@@ -462,8 +462,8 @@ BAD = {
     "x with an unknown dimension": (
         q(shape=("N", 2, None, 6)),
         "input 'x'",
-        "its shape is (N, 2, ?, 6); every dimension must be a known number",
-        "export the model with fixed shapes and add --dim N=1",
+        "its shape is (N, 2, x.2, 6); every dimension must be a known number",
+        "add --dim N=1 --dim x.2=SIZE",
     ),
     "x without a batch": (
         q(shape=(0, 2, 6, 6)),
@@ -474,8 +474,8 @@ BAD = {
     "x negative": (
         q(shape=(1, 2, -1, 6)),
         "input 'x'",
-        "its shape is (1, 2, ?, 6); every dimension must be a known number",
-        "export",
+        "its shape is (1, 2, x.2, 6); every dimension must be a known number",
+        "add --dim x.2=SIZE",
     ),
     "declared type": (
         q(outputs={"y": ("int8", (1, 4, 4, 4))}),

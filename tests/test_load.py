@@ -9,6 +9,7 @@ import pytest
 from models import graph_model, node_model, qlinear_conv, random_weights
 from onnx import TensorProto, helper, numpy_helper
 
+import qcgen
 from qcgen.errors import ModelRejected
 from qcgen.ir.types import DType
 from qcgen.load import load
@@ -118,11 +119,20 @@ def test_nodes_in_any_order_are_sorted_and_keep_their_order_where_they_can():
 def test_a_symbolic_dimension_is_kept_or_fixed():
     model = graph_model([relu()], {"x": ("float", ("N", 4, None))}, {"y": ("float", ("N", 4, "K"))})
     graph = load(model)
-    assert graph.value("x").shape == ("N", 4, None)
+    assert graph.value("x").shape == ("N", 4, "x.2")
     assert graph.value("x").fixed_shape is None
     graph = load(model, dims={"N": 2, "K": 3})
-    assert graph.value("x").shape == (2, 4, None)
+    assert graph.value("x").shape == (2, 4, "x.2")
     assert graph.value("y").shape == (2, 4, 3)
+
+
+@pytest.mark.parametrize("size", [None, -1])
+def test_a_dimension_of_an_input_without_a_name_is_called_by_its_place(size):
+    model = graph_model([relu()], {"x": ("float", (size, size, 3))}, {"y": ("float", (size, size, 3))})
+    assert load(model).value("x").shape == (None, "x.1", 3)  # the first one is the batch
+    assert load(model, dims={"x.1": 5}).value("x").shape == (None, 5, 3)
+    model = graph_model([relu()], {"x": ("float", (size,))}, {"y": ("float", (size,))})
+    assert qcgen.compile(model, dims={"x.0": 7}).plan.before[0].shape == (7,)
 
 
 def test_dims_that_the_model_does_not_have_are_refused():

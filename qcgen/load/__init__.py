@@ -231,8 +231,9 @@ class _GraphReader:
         return np.zeros(0, np.float32)
 
     def _values(self, constants: Mapping[str, Array]) -> dict[str, Value]:
-        infos = [*self.proto.value_info, *self.proto.output, *self.proto.input]
+        infos = [*self.proto.value_info, *self.proto.output]
         values = {info.name: self._value(info) for info in infos}
+        values |= {info.name: self._input(info, constants) for info in self.proto.input}
         for name, array in constants.items():
             # Up to IR version 3 initializers are declared as inputs, too.
             declared = values[name].fixed_shape if name in values else None
@@ -250,13 +251,26 @@ class _GraphReader:
         shape = tuple(self._dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
         return Value(info.name, element_type(tensor.elem_type), shape)
 
+    def _input(self, info: ValueInfoProto, constants: Mapping[str, Array]) -> Value:
+        """An input; what has no name of its dimensions gets one, such as image.2, but for a leading one, the batch."""
+        value = self._value(info)
+        if value.shape is None or info.name in constants:
+            return value
+        first = 1 if len(value.shape) > 1 else 0
+        shape = [
+            self._named(f"{info.name}.{axis}") if axis >= first and dim is None else dim
+            for axis, dim in enumerate(value.shape)
+        ]
+        return replace(value, shape=tuple(shape))
+
     def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
         if dim.HasField("dim_value"):
             return int(dim.dim_value) if dim.dim_value >= 0 else None  # as onnxruntime takes it
-        if not dim.dim_param:
-            return None
-        self.symbols.add(dim.dim_param)
-        return self.dims.get(dim.dim_param, dim.dim_param)
+        return self._named(dim.dim_param) if dim.dim_param else None
+
+    def _named(self, symbol: str) -> Dim:
+        self.symbols.add(symbol)
+        return self.dims.get(symbol, symbol)
 
     def _check_dims(self) -> None:
         for name, size in self.dims.items():

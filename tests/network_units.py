@@ -115,7 +115,11 @@ def source(built: Sequence[Built]) -> str:
     wanted = {"compiler", *(name for b in built for name in b.prepared.support)}
     for name in SUPPORT_NAMES:
         if name in wanted:
-            parts.append(environment().get_template(f"support/{name}.c.jinja").render(prefix=PREFIX, advice=ADVICE))
+            parts.append(
+                environment()
+                .get_template(f"support/{name}.c.jinja")
+                .render(prefix=PREFIX, advice=ADVICE, is_branchless=False)
+            )
     return "".join(parts) + "\n".join(b.text + b.wrapper for b in built)
 
 

@@ -116,6 +116,13 @@ def transposed_twice() -> ModelProto:
     return graph_model(nodes, {"x": ("int8", IMAGE)}, {"y": None})
 
 
+def constants_that_are_outputs() -> ModelProto:
+    """Anchors of a detector and numbers of its classes; a node reads the former, too."""
+    nodes = [helper.make_node("Concat", ["x", "anchors"], ["y"], name="y", axis=1)]
+    constants = {"anchors": weights(1, 2, 4, 6), "classes": np.array([3, 1, 2**40], np.int64)}
+    return graph_model(nodes, {"x": ("int8", IMAGE)}, {"classes": None, "y": None, "anchors": None}, constants)
+
+
 def convolution_that_is_an_output(reader: str = "") -> ModelProto:
     """Of a convolution that is quantized, the float numbers are an output, or another node reads them, too."""
     chain = Chain()
@@ -131,7 +138,7 @@ MODELS: Mapping[str, Callable[[], ModelProto]] = {
         *(gemm_by_an_axis_that_is_absent, clip_one_code_below_the_end, concat_of_two_zero_points),
         *(requantizing_concat_of_two_zero_points, split_whose_second_output_is_absent, pad_of_axes_in_another_order),
         *(hard_sigmoid_by_default, qgemm_with_alpha, gemm_with_both_factors, leaky_relu_by_default, resize_to_one_row),
-        *(transposed_twice, convolution_that_is_an_output),
+        *(transposed_twice, constants_that_are_outputs, convolution_that_is_an_output),
     )
 } | {"convolution_with_two_readers": lambda: convolution_that_is_an_output("Sigmoid")}
 

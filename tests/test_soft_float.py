@@ -72,7 +72,9 @@ def soft(tmp_path_factory):
     folder, ffi = tmp_path_factory.mktemp("soft_float"), FFI()
     names = ("soft_float_add", "soft_float", "soft_float_round", "soft_float_multiply", "soft_float_root")
     names = (*names, "soft_float_mean")
-    text = "".join(environment().get_template(f"support/{name}.c.jinja").render(prefix="t") for name in names)
+    text = "".join(
+        environment().get_template(f"support/{name}.c.jinja").render(prefix="t", is_branchless=False) for name in names
+    )
     (folder / "soft.c").write_text(f"#include <stdint.h>\n{text}{WRAPPERS}{BODIES}")
     command = ["gcc", *STRICT_FLAGS, "-O2", "-DT_NOINLINE=", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]
     subprocess.run(command, cwd=folder, check=True)

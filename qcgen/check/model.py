@@ -112,9 +112,9 @@ def boundary_problems(graph: Graph) -> Iterator[Problem]:
         yield Problem("model", "it has no output", "declare the tensors that it computes as outputs of the graph")
     computed = {name for node in graph.nodes for name in node.outputs}
     for name in graph.outputs:
-        if graph.nodes and name not in computed:
-            kind = "is constant" if name in graph.constants else "is an input handed through"
-            yield Problem(f"output {name!r}", f"it {kind}", "remove it from the model's outputs")
+        if graph.nodes and name not in computed and not (name in graph.constants and graph.constants[name].ndim):
+            kind = "a constant number" if name in graph.constants else "an input handed through"
+            yield Problem(f"output {name!r}", f"it is {kind}", "remove it from the model's outputs")
 
 
 def _input_problems(value: Value) -> Iterator[Problem]:

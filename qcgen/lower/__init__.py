@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
@@ -15,6 +16,7 @@ from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_M
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
+    Concat,
     Conv,
     GlobalAveragePool,
     MatMul,
@@ -165,8 +167,9 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         what = f"{spelt(numerics='tflm')} is for .tflite files; this is an ONNX model"
         raise ModelRejected([Problem("model", what, hint)])
     bits = NUMERICS[numerics]
+    graph, copies = _constants_as_outputs(graph)
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
-    operators = propagate(lowered, graph.constants)
+    operators = (*propagate(lowered, graph.constants), *copies)
     consumed = _by_name(x for op in operators for x in inputs_of(op))
     produced = _by_name(op.y for op in operators)
     return Program(
@@ -178,6 +181,23 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         constants={name: graph.constants[name] for name in consumed if name in graph.constants},
         in_float=frozenset(op.name for op in operators if _adds_up(op)) & {n.name for n in graph.nodes if n.in_float},
     )
+
+
+def _constants_as_outputs(graph: Graph) -> tuple[Graph, list[Concat]]:
+    """The graph with other names for constants that are outputs, and the copies that write these."""
+    names = {name: f"{name} as constant" for name in graph.outputs if name in graph.constants}
+    if not names:
+        return graph, []
+    copies = []
+    for name, own in names.items():
+        y = tensor_of(graph, name)
+        copies.append(Concat(f"output {name}", "Constant", (replace(y, name=own),), y, 0))
+    return replace(
+        graph,
+        nodes=tuple(replace(n, inputs=tuple(names.get(x, x) for x in n.inputs)) for n in graph.nodes),
+        constants={names.get(name, name): array for name, array in graph.constants.items()},
+        values={**graph.values, **{own: replace(graph.value(name), name=own) for name, own in names.items()}},
+    ), copies
 
 
 def _adds_up(op: Operator) -> bool:

@@ -181,7 +181,7 @@ class _Arrangement:
                 return replace(op, x=x, h=h, c=c)
             case Concat():
                 computed = [x for x in op.xs if x.name not in self._program.constants]
-                order = self._orders[computed[0].name]
+                order = self._orders[computed[0].name] if computed else row_major(op.y)
                 return replace(op, xs=tuple(self._copied(x, order) if x in computed else x for x in op.xs))
             case QuantizedBinary() | FloatBinary():
                 return self._with_equal_operands(op)

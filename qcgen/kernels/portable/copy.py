@@ -103,7 +103,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
             loops = loop_nest(source.dimensions, NAMES, offsets, depth=0 if is_single else 1)
             copies.append(Copy(name, table, loops, loops.contiguous))
     fill = _fill(op)
-    is_whole = is_single and fill is None and _moves_nothing(copies, op)
+    is_whole = is_single and fill is None and bool(parameters) and _moves_nothing(copies, op)
     context = CopyContext(
         copies=tuple(copies),
         parameters=tuple(parameters),

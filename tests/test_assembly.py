@@ -35,7 +35,7 @@ def preprocessed(code, core):
 def support_code(core):
     """A C file of all functions that generated files for the core may share."""
     names = [name for name in SUPPORT_NAMES if (templates() / "support" / f"{name}.c.jinja").is_file()]
-    context = {"prefix": "net", "advice": ADVICE, "isa": TARGETS[core].isa}
+    context = {"prefix": "net", "advice": ADVICE, "isa": TARGETS[core].isa, "is_branchless": False}
     return "".join(environment().get_template(f"support/{name}.c.jinja").render(context) for name in names)
 
 

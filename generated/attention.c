@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x1a512c09
+#if ATTENTION_HEADER_ID != 0x5f807e0f
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -107,8 +107,8 @@ ATTENTION_CODE_ATTR static int32_t attention_multiply_high(int32_t a, int32_t b)
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
- * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
+ * value is not exact. It stands alone, so that loops around it run as often whatever the accumulator.
  */
 ATTENTION_NOINLINE static int32_t attention_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {

@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x709a8966
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x6ade4953
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -83,8 +83,8 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static int32_t constant_time_cortex_m4_multipl
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
- * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
+ * value is not exact. It stands alone, so that loops around it run as often whatever the accumulator.
  */
 CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa,
     int32_t exponent)

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x6912839c
+#if GUARD_BAND_HEADER_ID != 0xf0ca3871
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -66,8 +66,8 @@ GUARD_BAND_CODE_ATTR static int32_t guard_band_multiply_high(int32_t a, int32_t 
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
- * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
+ * value is not exact. It stands alone, so that loops around it run as often whatever the accumulator.
  */
 GUARD_BAND_NOINLINE static int32_t guard_band_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {

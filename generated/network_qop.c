@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x2e8be60b
+#if NETWORK_QOP_HEADER_ID != 0x0e0829ee
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -107,8 +107,8 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
- * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
+ * value is not exact. It stands alone, so that loops around it run as often whatever the accumulator.
  */
 NETWORK_QOP_NOINLINE static int32_t network_qop_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x974c32ec
+#if SIZES_CORTEX_M4_HEADER_ID != 0xb9c30b22
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -102,8 +102,8 @@ SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_multiply_high(int32_t a
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
- * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
+ * value is not exact. It stands alone, so that loops around it run as often whatever the accumulator.
  */
 SIZES_CORTEX_M4_NOINLINE static int32_t sizes_cortex_m4_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x5ed5d73e
+#if WEIGHTS_APART_HEADER_ID != 0x04be3880
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -85,8 +85,8 @@ WEIGHTS_APART_CODE_ATTR static int32_t weights_apart_multiply_high(int32_t a, in
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
- * arithmetic gives, in integers, by the same steps for every acc. Of a magnitude of 2^23 or more, beyond every code,
- * nothing but that is right. It stands alone, so that loops around it run as often whatever the accumulator.
+ * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
+ * value is not exact. It stands alone, so that loops around it run as often whatever the accumulator.
  */
 WEIGHTS_APART_NOINLINE static int32_t weights_apart_soft_float_code(int32_t acc, int32_t mantissa, int32_t exponent)
 {

@@ -182,7 +182,7 @@ CODE = (
     Option("optimize", one_of(Aim), "--optimize", "",
         "size: weights keep their 8 bits in flash; speed: more flash and RAM, fewer cycles (default: %(default)s)"),
     Option("constant_time", Switch(), "--constant-time", "",
-        "for Cortex-M3, M4, M7 and M33 and RV32IMC: code that takes as many instructions for every input; operators"
+        "for Cortex-M3, M4, M7, M33 and RV32IMC: code that takes as many instructions for every input; operators"
         " that have none are refused"),
 )
 PARTS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import cache
 
 import numpy as np
@@ -22,6 +23,7 @@ from qcgen.constant_time import SAME_STEPS
 from qcgen.emulate import bound, end_feeds, measure
 from qcgen.errors import ModelRejected
 from qcgen.kernels.epilogue import Output
+from qcgen.render import environment
 from qcgen.verification import verify
 from tests.bench.rtl.simulator import run
 
@@ -151,6 +153,40 @@ def test_a_guard_band_that_is_tested_is_found(monkeypatch):
 def test_cores_whose_code_depends_on_data_otherwise_are_refused(core):
     with pytest.raises(ModelRejected, match=r"constant_time=True is not for target=.*\n *name one of cortex-m3, "):
         qcgen.compile(MODELS["digits"](), target=core, constant_time=True)
+
+
+def test_output_steps_that_no_test_counts_are_refused():
+    for name, numerics in (("network_tflite", "tflm"), ("network_16_bits", "onnxruntime")):
+        with pytest.raises(ModelRejected, match="takes more instructions for some inputs"):
+            qcgen.compile(ENTRY[name].content(), target="rv32imc", constant_time=True, numerics=numerics)
+
+
+LIMITS = """
+#include <stdint.h>
+#define T_INLINE inline
+SUPPORT
+int main(void)
+{
+    static const int32_t all[] = {INT32_MIN, INT32_MIN + 1, -129, -128, -1, 0, 1, 127, 128, INT32_MAX - 1, INT32_MAX};
+    for (int i = 0; i < 11; i++) {
+        for (int j = 0; j < 11; j++) {
+            if (t_at_least(all[i], all[j]) != (all[i] > all[j] ? all[i] : all[j])
+                || t_at_most(all[i], all[j]) != (all[i] < all[j] ? all[i] : all[j])) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+"""
+
+
+def test_bounds_without_branches_hold_for_all_numbers(tmp_path):
+    require("gcc")
+    text = environment().get_template("support/within.c.jinja").render(prefix="t")
+    (tmp_path / "limits.c").write_text(LIMITS.replace("SUPPORT", text))
+    subprocess.run(["gcc", "-fsanitize=undefined", "-fno-sanitize-recover", "limits.c"], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "a.out"], check=True)
 
 
 def test_operators_that_take_longer_for_some_inputs_are_refused_all_at_once(capsys):

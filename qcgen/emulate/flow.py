@@ -320,7 +320,7 @@ class LinkedCode:
             _escape(function, values)
 
     def _place(self, function: LinkedFunction, access: Access, state: Registers) -> Known:
-        """Where memory is accessed: a place in the frame, a InFlash, FIXED, CLEAN or DATA."""
+        """Where memory is accessed: a place in the frame, one of an InFlash, FIXED, CLEAN or DATA."""
         base = CLEAN if access.base == "pc" else state.get(access.base, DATA)
         index = [state.get(each, DATA) for each in access.index]
         if _is_data(base) or any(_is_data(each) for each in index):

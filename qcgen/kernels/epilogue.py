@@ -301,7 +301,7 @@ def _fixed(
         prescale=fixed.prescale,
         is_per_channel=bool(constants),
         is_guarded=is_guarded,
-        is_always=fixed.is_always and CONSTANT_TIME in features,
+        is_always=CONSTANT_TIME in features,
         is_branchless=BRANCHLESS in features,
         emulates=emulates,
         subtracts=subtracts,

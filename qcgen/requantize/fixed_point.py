@@ -66,11 +66,6 @@ class FixedPoint:
         return bool(self.guard.any())
 
     @property
-    def is_always(self) -> bool:
-        """Whether all that channels with a guard band compute is emulated."""
-        return bool(np.isin(self.guard, (0, windows_that_never_close(self.shift))).all())
-
-    @property
     def subtracts(self) -> bool:
         """Whether what is emulated must be freed of an addend."""
         return bool(self.addend[self.guard != 0].any())

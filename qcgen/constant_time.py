@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from qcgen.cores import TARGETS, Target
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import Call, Plan
-from qcgen.ir.program import Quantize
+from qcgen.ir.program import Dequantize, Quantize
 from qcgen.kernels.portable.softmax import SoftmaxContext
 from qcgen.options import spelt
 
@@ -45,9 +45,11 @@ def refuse_varying(plan: Plan) -> None:
 def _varying(plan: Plan) -> Iterator[Problem]:
     for call in plan.calls:
         if call.kernel not in _KERNELS or _divides(call) or not UNCOUNTED.isdisjoint(call.certificate.requantize or ()):
-            what = f"{call.kernel} takes more instructions for some inputs, which {spelt(constant_time=True)} refuses"
+            what = (
+                f"{call.kernel} may take more instructions for some inputs, which {spelt(constant_time=True)} refuses"
+            )
             advice = "leave the option out, or this node out of the model"
-            if isinstance(call.op, Quantize):
+            if isinstance(call.op, Quantize | Dequantize):
                 advice = f"{spelt(io='quantized')} leaves the conversion to the caller"
             yield Problem(f"node {call.op.name!r} ({call.op.op_type})", what, advice)
 

@@ -157,7 +157,7 @@ def test_cores_whose_code_depends_on_data_otherwise_are_refused(core):
 
 def test_output_steps_that_no_test_counts_are_refused():
     for name, numerics in (("network_tflite", "tflm"), ("network_16_bits", "onnxruntime")):
-        with pytest.raises(ModelRejected, match="takes more instructions for some inputs"):
+        with pytest.raises(ModelRejected, match="may take more instructions for some inputs"):
             qcgen.compile(ENTRY[name].content(), target="rv32imc", constant_time=True, numerics=numerics)
 
 
@@ -193,6 +193,6 @@ def test_operators_that_take_longer_for_some_inputs_are_refused_all_at_once(caps
     model = str(DIGITS.with_name("digits_qdq_s8.onnx"))
     assert main(["compile", model, "--target", "cortex-m4", "--constant-time"]) == 1
     text = capsys.readouterr().err
-    assert "node 'image_QuantizeLinear' (QuantizeLinear): portable/quantize takes more instructions" in text
+    assert "node 'image_QuantizeLinear' (QuantizeLinear): portable/quantize may take more instructions" in text
     assert "--io quantized leaves the conversion to the caller" in text
-    assert len(re.findall("takes more instructions", text)) == 2
+    assert len(re.findall("may take more instructions", text)) == 2

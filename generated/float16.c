@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xc05d6a68
+#if FLOAT16_HEADER_ID != 0x58d07e58
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -354,7 +354,7 @@ FLOAT16_CODE_ATTR static void float16_z(const uint16_t *restrict x, double *rest
     enum { COUNT = 4 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (double)float16_from_half(x[i]);
+        y[i] = float16_from_half(x[i]);
     }
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, frexp, log
+from typing import Any
 
 import numpy as np
 
@@ -506,20 +507,32 @@ def dequantize(x: Array, scale: float, zero_point: int) -> Float32s:
 
 
 def convert(x: Array, to: np.dtype[np.generic]) -> Array:
-    """Floats in another type, half to even; from float64 to float16 by way of float32; NaNs become quiet ones.
+    """Numbers in another type, half to even; from float64 to float16 by way of float32; NaNs become quiet ones.
+
+    To integers as on x86-64: truncated to int32, or to int64 for that; what does not fit is the lowest. Of this the low
+    bits. To bool, all but 0 become 1.
 
     Source: Cast. Checked: 0 of 4,065,536 conversions between float16 and float32 differ, all float16 numbers, NaNs in
     every bit.
     """
+    if to == np.bool_:
+        return np.asarray(x != 0)
+    if to.kind in "iu":
+        whole = _truncated(x, np.dtype(np.int64 if to == np.int64 else np.int32)) if x.dtype.kind == "f" else x
+        return whole.astype(to)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        if to == np.float16 and x.dtype == np.float64:
+        if to == np.float16 and x.dtype != np.float32:
             x = x.astype(np.float32)
         y = x.astype(to)
-    if to == np.float64:
-        return y
-    words: Array = y.view(np.uint16 if to == np.float16 else np.uint32)
-    words[np.isnan(y)] |= words.dtype.type(1 << (9 if to == np.float16 else 22))
+    words: Array = y.view(f"u{y.itemsize}")
+    words[np.isnan(y)] |= words.dtype.type(1 << (np.finfo(y.dtype).nmant - 1))
     return y
+
+
+def _truncated(x: Array, to: np.dtype[Any]) -> Array:
+    number, low = np.trunc(x.astype(np.float64)), float(np.iinfo(to).min)
+    fits = (number >= low) & (number < -low)
+    return np.where(fits, np.where(fits, number, 0), low).astype(to)
 
 
 def is_binary_fraction(scale: float) -> bool:

@@ -221,7 +221,7 @@ BAD = {
         sums((2**12, 2**11)),
         "it adds 8388608 codes, more than 4194304",
     ),
-    "a conversion of types": (image("Cast", to=7), "it converts float to int64"),
+    "a conversion of types": (image("Cast", to=12), "it converts float to uint32"),
     "a float pooling of codes": (image("AveragePool", "int8", kernel_shape=[2, 2]), "X is int8, but must be float"),
     "rows that do not fit": (matmul(b=random_weights((4, 4))), "the first operand has 3 columns, the second 4 rows"),
     "computed matrices that do not fit": (

@@ -110,5 +110,5 @@ def test_the_header_says_what_the_words_are(tmp_path):
 
 
 def test_other_conversions_are_refused():
-    with pytest.raises(qcgen.ModelRejected, match="it converts float16 to int64"):
-        qcgen.compile(node_model("Cast", {"x": ("float16", (3,))}, to=TensorProto.INT64))
+    with pytest.raises(qcgen.ModelRejected, match="it converts float16 to uint64"):
+        qcgen.compile(node_model("Cast", {"x": ("float16", (3,))}, to=TensorProto.UINT64))

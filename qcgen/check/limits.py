@@ -13,6 +13,7 @@ from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
+from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
 
 
@@ -80,7 +81,8 @@ def finite_constants(view: NodeView) -> Iterator[Problem]:
     for index in range(len(view.node.inputs)):
         array = view.array(index)
         if array is not None and array.dtype == np.float32 and not np.isfinite(array).all():
-            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", "export it again")
+            hint = "put the largest float32 number, or its negative, in an infinity's place, or export the model again"
+            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", hint)
 
 
 def bounds_are_numbers(view: NodeView) -> Iterator[Problem]:
@@ -131,16 +133,17 @@ def same_types(view: NodeView) -> Iterator[Problem]:
 
 
 def converts(view: NodeView) -> Iterator[Problem]:
-    """A Cast is accepted where it does nothing, between types of floats, and from int32 to float."""
+    """A Cast is accepted between all types but to unsigned ones of 32 and 64 bits, which are no codes."""
     if "to" not in view.node.attributes:
         yield view.problem("it has no attribute to", "add to, the type that is meant")
-    before, after = view.dtype(0), view.graph.value(view.node.outputs[0]).dtype
+    before, after = view.dtype(0), element_type(view.integer("to", 0))
     if before is None or after is None or before is after:
         return
-    is_sum = (before, after) == (DType.INT32, DType.FLOAT32)
-    if not is_sum and not (before.is_float and after.is_float):
-        what = f"it converts {before.value} to {after.value}"
-        yield view.problem(what, "conversions other than QuantizeLinear and DequantizeLinear are not supported")
+    if DType.OTHER in (before, after) or before is DType.UINT64 or after in (DType.UINT32, DType.UINT64):
+        yield view.problem(
+            f"it converts {before.value} to {after.value}",
+            "convert between int8, uint8, int16, uint16, int32, int64, bool, float16 and float",
+        )
 
 
 def quantized_result(view: NodeView) -> Iterator[Problem]:

@@ -36,8 +36,9 @@ class DType(Enum):
 
     @property
     def c(self) -> str:
-        """The C99 type with the same values; float16 has none: its numbers are the words of IEEE 754's binary16."""
-        return {"float": "float", "double": "double", "float16": "uint16_t"}.get(self.value, f"{self.value}_t")
+        """The C99 type with the same values: float16 is the word of IEEE 754's binary16, bool a byte of 0 or 1."""
+        words = {"float": "float", "double": "double", "float16": "uint16_t", "bool": "uint8_t"}
+        return words.get(self.value, f"{self.value}_t")
 
     @property
     def bytes(self) -> int:
@@ -66,13 +67,13 @@ class DType(Enum):
 
     @property
     def low(self) -> int:
-        """The smallest value of an integer type."""
-        return int(np.iinfo(self.numpy).min)
+        """The smallest value of an integer type, or of bool."""
+        return 0 if self is DType.BOOL else int(np.iinfo(self.numpy).min)
 
     @property
     def high(self) -> int:
-        """The largest value of an integer type."""
-        return int(np.iinfo(self.numpy).max)
+        """The largest value of an integer type, or of bool."""
+        return 1 if self is DType.BOOL else int(np.iinfo(self.numpy).max)
 
     @classmethod
     def of(cls, array: Array) -> DType:

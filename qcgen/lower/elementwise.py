@@ -148,7 +148,7 @@ def quantization_of(tensor: Tensor) -> Quantization:
 
 
 def lower_cast(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Cast between types of floats, from int32 to float, or to the type that is there."""
+    """Cast to another type, or to the one that is there."""
     source = Source(node, graph)
     x, y = source.tensor(0), source.result()
     if x.dtype is y.dtype:

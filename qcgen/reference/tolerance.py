@@ -161,7 +161,7 @@ def _keeps(op: Operator) -> bool:
 @np.errstate(over="ignore")
 def _converted(op: Convert, x: Array, error: Array) -> Array:
     """How far numbers that are off by ``error`` may be off in another type: numbers apart may round apart."""
-    if op.y.dtype.bytes > op.x.dtype.bytes:
+    if not op.x.dtype.is_float or op.y.dtype.bytes > op.x.dtype.bytes:
         return error
     ends = [np.abs(x.astype(np.float64)) + by for by in (error, -error)]
     top, bottom = (arithmetic.convert(np.maximum(end, 0), op.y.dtype.numpy) for end in ends)

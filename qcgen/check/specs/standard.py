@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qcgen.check import limits, matrices, movement, normalization, ranges, reductions, selection
 from qcgen.check.limits import axis_exists, one_of
-from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, OTHER_FLOATS, Q8, TEXT, Spec
+from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec
 from qcgen.check.specs.parts import (
     ARG_MAX,
     AVERAGE_POOL,
@@ -65,7 +65,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "AveragePool"): AVERAGE_POOL,
     ("", "Cast"): replace(
         SAME,
-        types={role: (*types, *OTHER_FLOATS, DType.INT32) for role, types in SAME.types.items()},
+        types={},
         attributes={"to": INTEGER, "saturate": INTEGER},
         extra=(limits.converts,),
     ),

@@ -170,9 +170,9 @@ class Dequantize:
 
 @dataclass(frozen=True)
 class Convert:
-    """y = x in another of the types float16, float32 and float64 (Cast): exact, or rounded half to even.
+    """y = x in another type (Cast): exact, or rounded half to even; to an integer truncated and saturated, NaN lowest.
 
-    Or x is int32, y float32. From float64 to float16 by way of float32, as in onnxruntime.
+    From float64 to float16 by way of float32, as in onnxruntime. To bool: whether x is not 0.
     """
 
     name: str

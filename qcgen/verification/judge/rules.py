@@ -65,7 +65,7 @@ class Rules:
         loose: set[str] = set()
         for op in self.program.operators:
             is_moved = isinstance(op, Movement | MaxPool) and any(self._is_hidden(x.name, loose) for x in inputs_of(op))
-            if op.y.dtype.is_code and (is_moved or self._is_loose(op)):
+            if not op.y.dtype.is_float and (is_moved or self._is_loose(op)):
                 loose.add(op.y.name)
         return frozenset(loose)
 
@@ -96,7 +96,7 @@ class Rules:
                 return op.name in self.program.in_float or op.y.dtype.is_16_bit or self._is_choice(op)
 
     def _is_choice(self, op: Operator) -> bool:
-        return isinstance(op, Quantize | DynamicQuantize) and op.x.name not in self._exact
+        return isinstance(op, Quantize | DynamicQuantize | Convert) and op.x.name not in self._exact
 
     @cached_property
     def _exact(self) -> frozenset[str]:
@@ -144,7 +144,7 @@ class Rules:
         if isinstance(op, Conv) and isinstance(op.epilogue, Requantize) and self._has_float_weights(op):
             return np.ceil(_half_units(op, values[op.x.name]) * float(op.epilogue.scale.max()))
         error: Array | float = self._alike(op.y, values)
-        if isinstance(op, Quantize):
+        if isinstance(op, Quantize | Convert):
             error += 2 * allowed.get(op.x.name, np.zeros(op.x.shape)) + self._alike(op.x, values)
         return np.minimum(np.floor(error / float(op.y.scale or 1)), MOST_CODES)
 

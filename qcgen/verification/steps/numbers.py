@@ -48,15 +48,32 @@ def of_conversion(op: Dequantize | Convert, generator: np.random.Generator) -> I
     x, sides = op.x.dtype, 0
     if x is DType.FLOAT16:
         values = np.arange(2**16).astype(np.uint16).view(np.float16)
+    elif not op.y.dtype.is_float:
+        values = _beside_ends(x, op.y.dtype)
     elif x is DType.INT32:
         values = _integers_beside_ties(op.x.zero_point or 0, generator)
     elif x.is_float:
         numbers, sides = _neighbours(op.y.dtype, generator)
         values = _between(numbers, x)
+    elif x.bytes > 2:
+        values = _beside_ends(x, x)
     else:
         values = np.arange(x.low, x.high + 1).astype(x.numpy)
     given = spread(values, op.x.shape, generator)
     yield Driven("numbers beside ties", (given,), evaluate_operator(op, given), sides, sides)
+
+
+def _beside_ends(x: DType, y: DType) -> Array:
+    """Numbers beside powers of two, where integers end, whole and a little less or more; and beside 0."""
+    powers = [sign * (1 << bit) for bit in range(8 * max(y.bytes, 4) + 1) for sign in (1, -1)]
+    whole = [0, *(power + by for power in powers for by in (-257, -1, 0, 1, 257))]
+    if not x.is_float:
+        inside = [min(max(value, x.low), x.high) for value in whole]
+        return np.array(inside, object).astype(x.numpy)
+    numbers = np.array(whole, np.float64)
+    with np.errstate(over="ignore"):
+        beside = [numbers, numbers + 0.5, numbers - 0.5, *(np.nextafter(numbers, end) for end in (-np.inf, np.inf))]
+        return np.concatenate([*beside, [np.nan, np.inf, -np.inf]]).astype(x.numpy)
 
 
 def _integers_beside_ties(zero_point: int, generator: np.random.Generator) -> Array:

@@ -87,8 +87,8 @@ class Graph:
     ``inputs`` and ``outputs`` name the tensors at the model's boundary (initializers are not inputs); ``values`` knows
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
-    ``origin`` leads back to what the user gave, for whoever judges the result. ``of_4_bits`` names the constants that
-    have codes of 4 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model.
+    ``origin`` leads back to what the user gave, for whoever judges the result. ``narrow`` names the tensors that
+    have codes of 4 or 2 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Graph:
     sha256: str
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
     origin: Origin | None = None
-    of_4_bits: frozenset[str] = frozenset()
+    narrow: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value
 from qcgen.ir.types import Array, DType
 from qcgen.load.external_data import UnreadableError, external_bytes
+from qcgen.load.narrow_codes import IN_BYTES, in_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
 from qcgen.load.other_formats import OtherFormat, other_folder, other_format
 from qcgen.load.spelling import OLDEST, spelling_problems
@@ -25,9 +26,6 @@ from qcgen.load.spelling import OLDEST, spelling_problems
 Model = str | os.PathLike[str] | bytes | ModelProto
 
 AGAIN = "export the model again"
-
-CODES_OF_4_BITS = {"int4": np.int8, "uint4": np.uint8}
-"""Types of 4 bits, as numpy knows them by ml_dtypes, and those of 8 bits with the same numbers."""
 
 
 def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
@@ -113,22 +111,6 @@ def _opsets(proto: ModelProto) -> dict[str, int]:
     return {_domain(entry.domain): entry.version for entry in proto.opset_import}
 
 
-def _with_codes_of_8_bits(
-    constants: Mapping[str, Array], nodes: Iterable[Node], outputs: Collection[str]
-) -> dict[str, Array]:
-    """The constants; codes of 4 bits that are only dequantized have 8 bits, which means the same."""
-    read_otherwise = set(outputs)
-    for node in nodes:
-        if node.op_type != "DequantizeLinear":
-            read_otherwise.update(node.inputs)
-    return {
-        name: array.astype(CODES_OF_4_BITS[array.dtype.name])
-        if array.dtype.name in CODES_OF_4_BITS and name not in read_otherwise
-        else array
-        for name, array in constants.items()
-    }
-
-
 def _model_problems(proto: ModelProto) -> Iterator[Problem]:
     """What is wrong with the model around its graph."""
     if proto.ir_version < 1:
@@ -175,9 +157,10 @@ class _GraphReader:
         """The graph; only to be used if there are no problems."""
         declared = tuple(info.name for info in self.proto.input)
         outputs = tuple(info.name for info in self.proto.output)
-        nodes = self._nodes()
-        given = self._constants()
-        constants = _with_codes_of_8_bits(given, nodes, outputs)
+        infos = (*self.proto.input, *self.proto.value_info, *self.proto.output)
+        types = {info.name: info.type.tensor_type.elem_type for info in infos}
+        codes = in_bytes(self._nodes(), self._constants(), types)
+        nodes, constants = codes.nodes, codes.constants
         values = self._values(constants)
         self._check_dims()
         self._check_files()
@@ -194,7 +177,7 @@ class _GraphReader:
             opsets=self.opsets,
             sha256=digest,
             fixed_dims=self.dims,
-            of_4_bits=frozenset(name for name, array in constants.items() if array is not given[name]),
+            narrow=codes.narrow,
         )
 
     def _problem(self, where: str, what: str, hint: str = AGAIN) -> None:
@@ -249,7 +232,7 @@ class _GraphReader:
             return Value(info.name, None if kind is None else DType.OTHER, None)
         tensor = info.type.tensor_type
         shape = tuple(self._dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
-        return Value(info.name, element_type(tensor.elem_type), shape)
+        return Value(info.name, IN_BYTES.get(tensor.elem_type) or element_type(tensor.elem_type), shape)
 
     def _input(self, info: ValueInfoProto, constants: Mapping[str, Array]) -> Value:
         """An input; what has no name of its dimensions gets one, such as image.2, but for a leading one, the batch."""

@@ -34,7 +34,7 @@ def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
     second = operand_of_type(wiring, b, dtype, node, "b")
     meaning, constants = named(wiring, y.quantization, y.output)
     inputs = (*first.names, *second.names, *meaning.names)
-    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), {}, in_float=is_kept(y, a, b))
+    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), {}, in_float=is_kept(wiring, y, a, b))
     constants = {**first.constants, **second.constants, **constants}
     return Change(y.node, (*first.nodes, *second.nodes, fused), remove=(node,), constants=constants)
 
@@ -62,7 +62,7 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
     meaning, constants = named(wiring, y.quantization, y.output)
     attributes = _attributes(node)
-    inputs, kept = (*operand.names, *meaning.names), is_kept(y, x) or node.in_float
+    inputs, kept = (*operand.names, *meaning.names), is_kept(wiring, y, x) or node.in_float
     fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept)
     constants = {**operand.constants, **constants}
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)

@@ -21,9 +21,10 @@ def stops_quantization(node: Node, codes: tuple[int, int] | None, dtype: DType) 
     return node.op_type not in CROSSED if codes is None else codes != (dtype.low, dtype.high)
 
 
-def is_kept(y: Quantizer, *xs: Dequantized) -> bool:
-    """Whether onnxruntime computes what ``y`` quantizes in float: there all of its codes must have one type."""
-    return y.node.in_float or any(x.quantization.dtype is not y.quantization.dtype for x in xs)
+def is_kept(wiring: Wiring, y: Quantizer, *xs: Dequantized) -> bool:
+    """Whether onnxruntime computes what ``y`` quantizes in float: there all codes must be of one type of 8 bits."""
+    types = (x.quantization.dtype is not y.quantization.dtype or x.codes in wiring.graph.narrow for x in xs)
+    return y.node.in_float or any(types)
 
 
 def is_product_kept(wiring: Wiring, node: Node, x: Dequantized, w: Dequantized, y: Quantizer) -> bool:
@@ -33,9 +34,9 @@ def is_product_kept(wiring: Wiring, node: Node, x: Dequantized, w: Dequantized, 
     one type.
     """
     return (
-        is_kept(y, x)
+        is_kept(wiring, y, x)
         or node.in_float
-        or w.codes in wiring.graph.of_4_bits
+        or w.codes in wiring.graph.narrow
         or (x.quantization.dtype is DType.INT8 and w.quantization.dtype is DType.UINT8)
         or _has_foreign_bias(wiring, node, x, w)
     )

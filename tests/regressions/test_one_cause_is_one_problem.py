@@ -50,24 +50,11 @@ def network(activations=np.uint8, layers=6, height=4, between=None):
     return graph_model(nodes, inputs, {"y": None}, constants, opset=21, ir_version=10)
 
 
-def with_4_bit_activations():
-    model = network()
-    for tensor in model.graph.initializer:
-        if tensor.name == "z":
-            tensor.CopyFrom(helper.make_tensor(tensor.name, TensorProto.INT4, tensor.dims, [0]))
-    return model
-
-
 CASES = {
     "32-bit activations": (
         network(np.int32, 50),
         "nodes 'Q0', 'Q1', 'Q2' and 48 more (QuantizeLinear): y_zero_point is int32, but must be int8 or uint8 or "
         f"int16 or uint16\n    {EIGHT_BITS}",
-    ),
-    "4-bit activations": (
-        with_4_bit_activations(),
-        "nodes 'Q0', 'Q1', 'Q2' and 4 more (QuantizeLinear): y_zero_point is int4, but must be int8 or uint8 or int16 "
-        f"or uint16\n    {EIGHT_BITS}",
     ),
     "a dynamic height": (
         network(height="N"),

@@ -28,6 +28,7 @@ from qcgen.cli.table import number, table
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.element_types import ELEMENT_TYPES
 from qcgen.ir.types import Array
+from qcgen.load.narrow_codes import IN_BYTES
 
 if TYPE_CHECKING:
     from onnx.backend.test.case.test_case import TestCase
@@ -36,7 +37,20 @@ if TYPE_CHECKING:
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "node-tests.md"
 FUNCTIONS = "functions of several nodes"
-SUPPORTED = {*SPECS, *CONVOLUTIONS, ("", "BatchNormalization")}
+REWRITTEN = (
+    "And",
+    "BatchNormalization",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Not",
+    "Or",
+    "Where",
+    "Xor",
+)
+SUPPORTED = {*SPECS, *CONVOLUTIONS, *(("", name) for name in REWRITTEN)}
 
 ONNXRUNTIME: dict[str, list[float]] = {
     # onnxruntime 1.32.0 scales by the sizes of input and output, onnx's reference by the scale before rounding.
@@ -105,7 +119,9 @@ def feed(case: TestCase, values: Sequence[object]) -> dict[str, Array]:
 
 
 def elements(value: object) -> Array:
-    """A tensor of a test: an array, or a TensorProto, which stays one where numpy lacks its type."""
+    """A tensor of a test: an array, or a TensorProto, which stays one where numpy lacks its type; 4 bits in a byte."""
+    if isinstance(value, onnx.TensorProto) and value.data_type in IN_BYTES:
+        return onnx.numpy_helper.to_array(value).astype(IN_BYTES[value.data_type].numpy)
     is_known = isinstance(value, onnx.TensorProto) and value.data_type in ELEMENT_TYPES
     return onnx.numpy_helper.to_array(value) if is_known else np.asarray(value)
 

@@ -57,8 +57,8 @@ FAMILIES = {
 """Sections of docs/operators.md, and the modules of ``qcgen.lower`` whose operators they hold."""
 
 REWRITTEN = {
-    "And, Or, Not, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where": "comparisons and choices: part of a table"
-    " of codes, or one choice in float C",
+    "And, Or, Xor, Not, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where": "comparisons and choices: part of a"
+    " table of codes, or choices in float C, where truth values are 1 and 0",
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
     "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "with a constant matrix: the operators"
     " of ai.onnx that onnxruntime's optimizer makes them of",

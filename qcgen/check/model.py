@@ -23,10 +23,10 @@ def advice(op_type: str) -> str:
     """What the user can do about an operator that cannot be compiled."""
     cut = f"with {spelt(outputs='TENSOR')}"
     match op_type:
-        case "And" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Not" | "Or":
+        case "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Where":
             return (
-                "between a DequantizeLinear and a QuantizeLinear, with constants as its other operands, it becomes a"
-                f" table: quantize its input and its output, or compile the model up to it {cut}"
+                f"{FOLD}; else cast its inputs to float: such numbers are compared and chosen, and integers of 8 and 16"
+                f" bits compared; or compile the model up to it {cut}"
             )
         case "NonMaxSuppression" | "NonZero" | "TopK" | "Unique":
             return f"compile the model up to its inputs, {cut}, and compute it in the firmware"
@@ -35,8 +35,6 @@ def advice(op_type: str) -> str:
                 "if its condition is constant, export with do_constant_folding, or run onnxsim; else compile the model"
                 f" up to it, {cut}, and choose in the firmware"
             )
-        case "Equal" | "Where":
-            return f"{FOLD}; else compile the model up to it {cut}"
         case _:
             return ADVICE.get(op_type) or (
                 "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile"
@@ -208,6 +206,8 @@ def contradictions(graph: Graph, refused: Collection[str]) -> Iterator[Problem]:
 
 def _differences(declared: Value, computed: Value) -> tuple[str, str] | None:
     """In what a declaration differs from the computed tensor, None if it does not."""
+    if computed.dtype is DType.OTHER:
+        return None  # which its node's own rules report
     if declared.dtype and computed.dtype and declared.dtype is not computed.dtype:
         return declared.dtype.value, computed.dtype.value
     if declared.shape is None or computed.shape is None:

@@ -12,7 +12,7 @@ from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
 from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
-from qcgen.infer.select import SELECT
+from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
@@ -44,6 +44,7 @@ FUNCTIONS = (
 
 RULES: dict[tuple[str, str], TypeRule] = {
     **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
+    **dict.fromkeys((("", op_type) for op_type in (*COMPARISONS, "And", "Or", "Xor")), pointwise.comparison),
     **dict.fromkeys(RECURRENT, recurrent),
     ("", "Add"): pointwise.binary,
     ("", "ArgMax"): shape.arg_max,
@@ -80,6 +81,7 @@ RULES: dict[tuple[str, str], TypeRule] = {
     ("", "Max"): pointwise.variadic,
     ("", "Min"): pointwise.variadic,
     ("", "Mul"): pointwise.binary,
+    ("", "Not"): pointwise.unary,
     ("", "PRelu"): pointwise.unary,
     ("", "Pow"): pointwise.binary,
     ("", "Pad"): shape.pad,
@@ -107,6 +109,7 @@ RULES: dict[tuple[str, str], TypeRule] = {
     ("", "Tile"): shape.tile,
     ("", "Transpose"): shape.transpose,
     ("", "Unsqueeze"): shape.unsqueeze,
+    ("", "Where"): pointwise.where,
     ("com.microsoft", "DequantizeLinear"): pointwise.dequantize,
     ("com.microsoft", "FusedConv"): window.convolution,
     ("com.microsoft", "NhwcFusedConv"): window.convolution,

@@ -22,6 +22,17 @@ def binary(facts: Facts) -> tuple[TensorType, ...]:
     return (TensorType(dtype, broadcast(facts.shape(0), facts.shape(1))),)
 
 
+def comparison(facts: Facts) -> tuple[TensorType, ...]:
+    """Truth values of two inputs, broadcast."""
+    return (TensorType(DType.BOOL, broadcast(facts.shape(0), facts.shape(1))),)
+
+
+def where(facts: Facts) -> tuple[TensorType, ...]:
+    """The type of what is chosen; condition and both, broadcast."""
+    dtype = facts.dtype(1) or facts.dtype(2)
+    return (TensorType(dtype, reduce(broadcast, (facts.shape(0), facts.shape(1), facts.shape(2)))),)
+
+
 def variadic(facts: Facts) -> tuple[TensorType, ...]:
     """Any number of inputs, broadcast."""
     shapes = [value.shape for value in facts.inputs]

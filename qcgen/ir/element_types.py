@@ -21,6 +21,11 @@ ELEMENT_TYPES: dict[int, DType] = {
 """TensorProto.DataType of onnx.proto; numbers that are not here are types that qcgen has no use for."""
 
 
+def number_of(dtype: DType) -> int:
+    """The number of a type; not of OTHER."""
+    return next(number for number, each in ELEMENT_TYPES.items() if each is dtype)
+
+
 def element_type(number: int) -> DType | None:
     """The type with this number: None for 0, which means undefined, OTHER for types without use."""
     return None if number == 0 else ELEMENT_TYPES.get(number, DType.OTHER)

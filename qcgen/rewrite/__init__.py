@@ -18,15 +18,17 @@ from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.in_float32 import in_float32
-from qcgen.rewrite.join import join_gelu, join_layer_norm, join_matmul_add
+from qcgen.rewrite.join import join_dynamic_quantize, join_gelu, join_layer_norm, join_matmul_add
 from qcgen.rewrite.join_pairs import CONCAT, join_double_pairs, join_pairs, requantize_constants
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import merge_duplicates, remove_identities
+from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
 from qcgen.rewrite.sizes import Budget
-from qcgen.rewrite.spellings import fuse_where, gather_places, name_casts, name_means, write_out_products
+from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_products
+from qcgen.rewrite.truth_in_float import truth_in_float
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
@@ -41,6 +43,8 @@ PATTERNS: tuple[Pattern, ...] = (
     join_layer_norm,
     join_matmul_add,
     lower_conv_transpose,
+    scale_weights_by_output,
+    scale_weights_by_input,
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,
@@ -69,8 +73,9 @@ one table.
 """
 
 LAST: tuple[Pattern, ...] = (
-    fuse_where,
     gather_places,
+    join_dynamic_quantize,
+    write_out_scales,
     lower_conv_transpose,
     linear_resize,
     decompose_float_ops,
@@ -96,6 +101,8 @@ def rewrite(graph: Graph) -> Graph:
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
         graph = _fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget)
     graph = _folded(graph, FOLDS, budget)
+    numbers = truth_in_float(graph)
+    graph = graph if numbers is graph else _folded(without_unused(numbers), FOLDS, budget)
     for pattern in LAST:
         changed = apply(graph, pattern)
         graph = graph if changed is graph else _folded(without_unused(changed), FOLDS, budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -42,9 +42,13 @@ class Steps:
         self._nodes.append(Node(name, "DynamicQuantizeLinear", "", (x,), found, {}))
         return found
 
-    def change(self) -> Change:
-        """All of them in the node's place."""
-        return Change(self._node, tuple(self._nodes), constants=self._constants)
+    def add(self, *nodes: Node) -> None:
+        """Adds nodes as they are."""
+        self._nodes += nodes
+
+    def change(self, remove: Sequence[Node] = ()) -> Change:
+        """All of them in the node's place, and instead of those in ``remove``."""
+        return Change(self._node, tuple(self._nodes), remove=tuple(remove), constants=self._constants)
 
 
 def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.infer import RULES
-from qcgen.ir.element_types import element_type
+from qcgen.ir.element_types import element_type, number_of
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import Array, DType
 
@@ -18,11 +18,8 @@ IN_FLOAT16 = frozenset(
 )
 """Operators of ai.onnx that onnxruntime 1.32.0 computes in float16 on x86-64, unless only others are around them."""
 
-QUANTIZING = ("Dequantize", "DynamicQuantize", "QGemm", "QLinear", "Quantize")
-"""How operators begin whose float16 numbers, scales of codes, stay and are reported."""
-
-NUMBERS = {DType.FLOAT16: 10, DType.FLOAT32: 1}
-"""ONNX's numbers of types, for Cast."""
+CODED = frozenset(("DequantizeLinear", "QuantizeLinear"))
+"""Operators between which numbers stand for codes."""
 
 
 def in_float32(graph: Graph) -> Graph:
@@ -30,6 +27,9 @@ def in_float32(graph: Graph) -> Graph:
 
     Numbers between operators that are computed in float32 are not rounded, also not by a Cast to float16 before one or
     from float16 behind one. Source: InsertCastTransformer and RemoveDuplicateCastTransformer of 1.32.0, on x86-64.
+
+    Where codes are quantized from or dequantized to float16, no number is rounded to it, so that integers take the
+    place of all of these; onnxruntime computes such nodes in float, and rounds some of them.
     """
     if not any(_is_half(graph, name) for name in (*graph.values, *graph.constants)):
         return graph
@@ -55,6 +55,7 @@ class _Rounding:
         self._rounded: dict[str, str] = {}
         self._halves = set(graph.inputs)
         self._exact: set[str] = set()
+        self._is_coded = any(node.op_type in CODED and self._touches(node) for node in graph.nodes)
         self._taken = {*graph.values, *graph.constants, *(node.name for node in graph.nodes)}
         self._readers: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -64,7 +65,7 @@ class _Rounding:
     def changed(self) -> Graph:
         """The graph with all changes."""
         for node in self._graph.nodes:
-            if not any(_is_half(self._graph, name) for name in (*node.inputs, *node.outputs)):
+            if not self._touches(node):
                 self._nodes.append(node)
             elif self._casts(node) and node.input(0) and node.outputs:
                 self._cast(node)
@@ -80,17 +81,21 @@ class _Rounding:
         graph = self._graph
         return replace(graph, nodes=tuple(self._nodes), constants={**graph.constants, **self._constants})
 
+    def _touches(self, node: Node) -> bool:
+        return any(_is_half(self._graph, name) for name in (*node.inputs, *node.outputs))
+
     def _casts(self, node: Node) -> bool:
         return (node.domain, node.op_type) == ("", "Cast")
 
     def _is_known(self, node: Node) -> bool:
-        return (node.domain, node.op_type) in RULES and not node.op_type.startswith(QUANTIZING)
+        is_quantized = node.op_type.startswith(("QGemm", "QLinear")) and node.op_type != "QLinearMatMul"
+        return (node.domain, node.op_type) in RULES and not is_quantized  # whose scales are float32
 
     def _is_single(self, node: Node | None) -> bool:
         """Whether a node is computed in float32 wherever it stands."""
         if node is None or self._casts(node) or not self._is_known(node):
             return False
-        return bool(node.domain) or node.op_type not in IN_FLOAT16
+        return self._is_coded or bool(node.domain) or node.op_type not in IN_FLOAT16
 
     def _is_alone(self, node: Node) -> bool:
         """Whether all nodes right before and behind a node are computed in float32, so that it is, too."""
@@ -130,7 +135,14 @@ class _Rounding:
                     self._exact.add(name)
             else:
                 written.append(name)
-        self._nodes.append(replace(node, inputs=tuple(read), outputs=tuple(written)))
+        attributes = (
+            {**node.attributes, "output_dtype": number_of(DType.FLOAT32)}
+            if "output_dtype" in node.attributes and node.op_type == "DequantizeLinear"
+            else node.attributes
+        )
+        self._nodes.append(
+            replace(node, inputs=tuple(read), outputs=tuple(written), attributes=attributes, in_float=self._is_coded)
+        )
 
     def _number(self, name: str, is_single: bool) -> str:
         """The numbers of a float16 tensor in float32, which need not be rounded if ``is_single``."""
@@ -163,7 +175,7 @@ class _Rounding:
 
     def _convert(self, x: str, to: DType, y: str) -> None:
         name = self._fresh(f"{x if to is DType.FLOAT32 else y} to {to.numpy}")
-        self._nodes.append(Node(name, "Cast", "", (x,), (y,), {"to": NUMBERS[to]}))
+        self._nodes.append(Node(name, "Cast", "", (x,), (y,), {"to": number_of(to)}))
 
     def _fresh(self, base: str) -> str:
         name = next(each for each in _numbered(base) if each not in self._taken)

@@ -1,13 +1,15 @@
-"""Several operators that are one: Gelu, LayerNormalization, a product with a bias."""
+"""Several operators that are one: Gelu, LayerNormalization, a product with a bias, DynamicQuantizeLinear."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
 
 import numpy as np
 
 from qcgen.infer.facts import integers
 from qcgen.ir.graph import Node
+from qcgen.ir.types import DType
 from qcgen.rewrite.quantization import dequantized
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -210,3 +212,55 @@ def _rank(wiring: Wiring, tensor: str) -> int | None:
 def _is_constant(wiring: Wiring, tensor: str) -> bool:
     found = dequantized(wiring, tensor)
     return wiring.constant(tensor if found is None else found.codes) is not None
+
+
+# What DynamicQuantizeLinear is short for, as exporters write it that know only ai.onnx's older operators.
+
+Made = str | float | tuple[object, ...]
+"""A tensor by its role, a constant number, or an operator of others: (op_type, form, ...)."""
+
+HIGHEST: Made = ("Max", ("ReduceMax", "x"), 0.0)
+LOWEST: Made = ("Min", ("ReduceMin", "x"), 0.0)
+CODE_OF_ZERO: Made = ("Cast", ("Round", ("Clip", ("Sub", 0.0, ("Div", LOWEST, "scale")), 0.0, 255.0)))
+
+
+def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
+    """QuantizeLinear of x with the scale and the zero point that DynamicQuantizeLinear finds, all of them uint8.
+
+    Of a tensor of zeros the chain makes NaN, where the operator has the scale 1.
+    Source: the function body of DynamicQuantizeLinear-11 in ONNX.
+    """
+    if (node.domain, node.op_type) != ("", "QuantizeLinear") or len(node.inputs) != 3:
+        return None
+    roles = dict(zip(("x", "scale", "zero_point"), node.inputs, strict=True))
+    cast = wiring.producers.get(roles["zero_point"])
+    if not _is_form(wiring, roles["scale"], ("Div", ("Sub", HIGHEST, LOWEST), 255.0), roles) or cast is None:
+        return None
+    dtype = wiring.graph.value(roles["zero_point"]).dtype
+    if dtype is not DType.UINT8 or not _is_form(wiring, roles["zero_point"], CODE_OF_ZERO, roles):
+        return None
+    outputs = (node.outputs[0], roles["scale"], roles["zero_point"])
+    removed = (cast, wiring.producers[roles["scale"]])
+    earliest = min(removed, key=list(wiring.nodes.values()).index)
+    joined = Node(node.name, "DynamicQuantizeLinear", "", (roles["x"],), outputs, {})
+    return Change(earliest, (joined,), remove=(*removed, node))
+
+
+def _is_form(wiring: Wiring, name: str, form: object, roles: Mapping[str, str]) -> bool:
+    """Whether a tensor is made so; a reduction is over all axes, to one number."""
+    if isinstance(form, float):
+        constant = wiring.constant(name)
+        return constant is not None and constant.size == 1 and bool(constant.reshape(()) == form)
+    if isinstance(form, str):
+        return name == roles[form]
+    maker = wiring.producers.get(name)
+    if not isinstance(form, tuple) or maker is None or _key(maker) != form[0]:
+        return False
+    if _key(maker).startswith("Reduce") and wiring.graph.value(name).fixed_shape not in ((), (1,)):
+        return False
+    ways = [maker.inputs, maker.inputs[::-1]] if _key(maker) in ("Max", "Min") else [maker.inputs]
+    return any(
+        len(way) == len(form) - 1
+        and all(_is_form(wiring, each, part, roles) for each, part in zip(way, form[1:], strict=True))
+        for way in ways
+    )

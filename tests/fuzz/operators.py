@@ -16,7 +16,7 @@ from qdq import A, B, Chain
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
-from qcgen.infer.select import SELECT
+from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 
 IMAGE = (1, 2, 4, 5)
@@ -288,6 +288,20 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "MatMul of a vector": ("MatMul", {"A": scale([1, -2, 3]), "B": ("float", (2, 3, 4))}, {}),
     "Cast to float16": ("Cast", {"X": ("float", (1, 2, 3, 4))}, {"to": 10}),
     "Cast from double": ("Cast", {"X": ("double", (2, 3))}, {"to": 1}),
+    "Cast to int8": ("Cast", X, {"to": 3}),
+    "Cast from int64": ("Cast", {"X": ("int64", (2, 3))}, {"to": 6}),
+    **{op_type: (op_type, {"A": ("float", IMAGE), "B": scale(0.5)}, {}) for op_type in COMPARISONS},
+    **{op_type: (op_type, {"A": ("bool", IMAGE), "B": ("bool", (2, 1, 5))}, {}) for op_type in ("And", "Or", "Xor")},
+    "Not": ("Not", {"A": ("bool", IMAGE)}, {}),
+    "Where": ("Where", {"C": ("bool", IMAGE), "X": ("float", (4, 5)), "Y": scale(0.5)}, {}),
+    "QuantizeLinear by axis": (
+        "QuantizeLinear", {**X, "scale": scale([0.05, 0.1]), "zero": zero([3, 200])}, {"axis": 1}
+    ),
+    "DequantizeLinear in blocks": (
+        "DequantizeLinear",
+        {**CODES, "scale": scale(np.full((1, 2, 4, 3), 0.05)), "zero": zero(np.full((1, 2, 4, 3), 3), "int8")},
+        {"axis": 3, "block_size": 2, "opset": 21},
+    ),
     "GatherND": ("GatherND", {**CODES, "places": ints([0, 1], [0, -2])}, {}),
     "linear Resize": ("Resize", {**X, "roi": None, "scales": scale([1, 1, 2, 1.5])}, {"mode": "linear"}),
     "linear Resize of codes": ("Resize", RESIZE, {"mode": "linear"}),

@@ -50,10 +50,9 @@ def test_scales_that_are_not_those_of_the_blocks_are_a_problem_of_the_model():
         qcgen.compile(proto)
 
 
-def test_matmul_nbits_names_the_form_that_is_compiled():
-    node = helper.make_node(
-        "MatMulNBits", ["x", "b", "s"], ["y"], domain="com.microsoft", K=32, N=4, bits=4, block_size=32
-    )
+def test_matmul_nbits_that_quantizes_its_input_is_refused():
+    sizes = {"K": 32, "N": 4, "bits": 4, "block_size": 32}
+    node = helper.make_node("MatMulNBits", ["x", "b", "s"], ["y"], domain="com.microsoft", accuracy_level=4, **sizes)
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, size)) for n, size in (("x", 32), ("y", 4)))
     weights = [
         helper.make_tensor("b", TensorProto.UINT8, (4, 1, 16), [0] * 64),
@@ -64,5 +63,5 @@ def test_matmul_nbits_names_the_form_that_is_compiled():
         opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)],
         ir_version=10,
     )
-    with pytest.raises(qcgen.ModelRejected, match=r"QuantFormat\.QDQ"):
+    with pytest.raises(qcgen.ModelRejected, match="accuracy_level 0 or 1"):
         qcgen.compile(proto)

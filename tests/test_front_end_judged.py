@@ -119,8 +119,9 @@ def transposed_twice() -> ModelProto:
 def constants_that_are_outputs() -> ModelProto:
     """Anchors of a detector and numbers of its classes; a node reads the former, too."""
     nodes = [helper.make_node("Concat", ["x", "anchors"], ["y"], name="y", axis=1)]
-    constants = {"anchors": weights(1, 2, 4, 6), "classes": np.array([3, 1, 2**40], np.int64)}
-    return graph_model(nodes, {"x": ("int8", IMAGE)}, {"classes": None, "y": None, "anchors": None}, constants)
+    constants = {"anchors": weights(1, 2, 4, 6), "classes": np.array([3, 1, 2**40], np.int64), "threshold": scalar(0.5)}
+    outputs = dict.fromkeys(("classes", "y", "anchors", "threshold"))
+    return graph_model(nodes, {"x": ("int8", IMAGE)}, outputs, constants)
 
 
 def convolution_that_is_an_output(reader: str = "") -> ModelProto:

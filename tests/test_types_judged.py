@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from batch import require
-from models import ELEMENTS, graph_model, node_model
+from models import ELEMENTS, MICROSOFT, graph_model, node_model
 from onnx import ModelProto, TensorProto, helper
 
 import qcgen
@@ -121,6 +121,15 @@ def of_4_bits() -> ModelProto:
     return model
 
 
+def weights_in_blocks(bits: int, *, has_zeros: bool) -> ModelProto:
+    """MatMulNBits of 41 numbers in blocks of 16: the last one is cut."""
+    packed = RNG.integers(0, 256, (6, 3, 2 * bits)).astype(np.uint8)
+    operands = {"a": ("float", (3, 41)), "b": packed, "s": RNG.uniform(0.01, 0.02, (6, 3)).astype(np.float32)}
+    zeros = RNG.integers(0, 256, (6, -(-3 * bits // 8))).astype(np.uint8)
+    more = {"z": zeros if has_zeros else None, "g": None, "bias": np.float32([1, 2, 3, 4, 5, 6])}
+    return node_model("MatMulNBits", {**operands, **more}, domain=MICROSOFT, K=41, N=6, bits=bits, block_size=16)
+
+
 MODELS: Mapping[str, Callable[[], ModelProto]] = {
     "comparison as an output": lambda: chain(("Greater", "a b", "y")),
     "comparison cast to float": lambda: chain(("LessOrEqual", "a k", "l"), ("Cast", "l", "y", {"to": 1}), k=HALF),
@@ -162,6 +171,9 @@ MODELS: Mapping[str, Callable[[], ModelProto]] = {
     "float16 codes": in_float16,
     "dynamic quantization in parts": dynamic_in_parts,
     "codes of 4 bits": of_4_bits,
+    "weights of 4 bits in blocks": lambda: weights_in_blocks(4, has_zeros=False),
+    "weights of 4 bits and zero points": lambda: weights_in_blocks(4, has_zeros=True),
+    "weights of 8 bits in blocks": lambda: weights_in_blocks(8, has_zeros=True),
 }
 """By what they have."""
 

@@ -51,8 +51,7 @@ ADVICE = {
         FOLD,
     ),
     "RNN": UNROLL,
-    "MatMulNBits": "quantize with quant_format=QuantFormat.QDQ (onnxruntime: MatMulNBitsQuantizer): weights behind a"
-    " DequantizeLinear with block_size are compiled",
+    "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
     "DynamicQuantizeLSTM": "quantize the model statically, which leaves the LSTM in float (onnxruntime:"
     " quantize_static)",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
@@ -110,9 +109,8 @@ def boundary_problems(graph: Graph) -> Iterator[Problem]:
         yield Problem("model", "it has no output", "declare the tensors that it computes as outputs of the graph")
     computed = {name for node in graph.nodes for name in node.outputs}
     for name in graph.outputs:
-        if graph.nodes and name not in computed and not (name in graph.constants and graph.constants[name].ndim):
-            kind = "a constant number" if name in graph.constants else "an input handed through"
-            yield Problem(f"output {name!r}", f"it is {kind}", "remove it from the model's outputs")
+        if graph.nodes and name not in computed and name not in graph.constants:
+            yield Problem(f"output {name!r}", "it is an input handed through", "remove it from the model's outputs")
 
 
 def _input_problems(value: Value) -> Iterator[Problem]:

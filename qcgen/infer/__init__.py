@@ -112,6 +112,7 @@ RULES: dict[tuple[str, str], TypeRule] = {
     ("", "Where"): pointwise.where,
     ("com.microsoft", "DequantizeLinear"): pointwise.dequantize,
     ("com.microsoft", "FusedConv"): window.convolution,
+    ("com.microsoft", "MatMulNBits"): linear.matmul_of_blocks,
     ("com.microsoft", "NhwcFusedConv"): window.convolution,
     ("com.microsoft", "NhwcMaxPool"): window.pooling,
     ("com.microsoft", "Gelu"): pointwise.unary,

@@ -32,6 +32,12 @@ def quantized_gemm(facts: Facts) -> tuple[TensorType, ...]:
     return (TensorType(dtype, _gemm(facts, facts.shape(0), facts.shape(3))),)
 
 
+def matmul_of_blocks(facts: Facts) -> tuple[TensorType, ...]:
+    """MatMulNBits: (A, packed weights, ...), of N columns."""
+    a = facts.shape(0)
+    return (TensorType(facts.dtype(0), None if a is None else (*a[:-1], facts.integer("N", 0))),)
+
+
 def _gemm(facts: Facts, a: Shape | None, b: Shape | None) -> Shape | None:
     if a is None or b is None or len(a) != 2 or len(b) != 2:
         return None

@@ -24,10 +24,12 @@ from qcgen.ir.program import (
     Program,
     QuantizedBinary,
     Reduce,
+    Reshape,
     Softmax,
     Tensor,
     inputs_of,
 )
+from qcgen.ir.types import Array
 from qcgen.lower import (
     blocks,
     elementwise,
@@ -183,19 +185,24 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
     )
 
 
-def _constants_as_outputs(graph: Graph) -> tuple[Graph, list[Concat]]:
+def _constants_as_outputs(graph: Graph) -> tuple[Graph, list[Operator]]:
     """The graph with other names for constants that are outputs, and the copies that write these."""
     names = {name: f"{name} as constant" for name in graph.outputs if name in graph.constants}
     if not names:
         return graph, []
-    copies = []
+    copies: list[Operator] = []
+    rows: dict[str, Array] = {}
     for name, own in names.items():
-        y = tensor_of(graph, name)
-        copies.append(Concat(f"output {name}", "Constant", (replace(y, name=own),), y, 0))
+        y, called = tensor_of(graph, name), (f"output {name}", "Constant")
+        if y.shape:
+            copies.append(Concat(*called, (replace(y, name=own),), y, 0))
+        else:
+            row, rows[f"{own} in a row"] = replace(y, name=f"{name} in a row", shape=(1,)), graph.constants[name][None]
+            copies += [Concat(*called, (replace(row, name=f"{own} in a row"),), row, 0), Reshape(*called, row, y)]
     return replace(
         graph,
         nodes=tuple(replace(n, inputs=tuple(names.get(x, x) for x in n.inputs)) for n in graph.nodes),
-        constants={names.get(name, name): array for name, array in graph.constants.items()},
+        constants={**{names.get(name, name): array for name, array in graph.constants.items()}, **rows},
         values={**graph.values, **{own: replace(graph.value(name), name=own) for name, own in names.items()}},
     ), copies
 

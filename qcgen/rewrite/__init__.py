@@ -27,7 +27,7 @@ from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import merge_duplicates, remove_identities
 from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
 from qcgen.rewrite.sizes import Budget
-from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_products
+from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_blocks, write_out_products
 from qcgen.rewrite.truth_in_float import truth_in_float
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
@@ -78,8 +78,9 @@ LAST: tuple[Pattern, ...] = (
     write_out_scales,
     lower_conv_transpose,
     linear_resize,
-    decompose_float_ops,
     write_out_products,
+    write_out_blocks,
+    decompose_float_ops,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 

@@ -8,6 +8,7 @@ from qcgen.ir.element_types import element_type
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.clamps import are_crossed
 from qcgen.rewrite.operands import Operands
+from qcgen.rewrite.quantization import by_element
 
 
 def _pair(operands: Operands) -> tuple[Array, Array]:
@@ -85,10 +86,10 @@ def cast(operands: Operands) -> tuple[Array, ...] | None:
 
 
 def quantize(operands: Operands) -> tuple[Array, ...] | None:
-    """saturate(round_half_even(x / scale) + zero_point) in float32, per tensor or along an axis.
+    """saturate(round_half_even(x / scale) + zero_point) in float32, per tensor, along an axis or in blocks.
 
-    Source: ONNX QuantizeLinear-10 to 25 and onnxruntime's kernel, which clamps before it rounds. Not for block_size
-    and not for types other than 8 and 16 bits.
+    Source: ONNX QuantizeLinear-10 to 25 and onnxruntime's kernel, which clamps before it rounds. Not for types other
+    than 8 and 16 bits.
     """
     x, scale = operands[0].astype(np.float32), operands[1]
     to = _quantized_type(operands)
@@ -96,11 +97,11 @@ def quantize(operands: Operands) -> tuple[Array, ...] | None:
         return None
     if to not in (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16):
         return None
-    if operands.integer("block_size", 0) or np.isnan(x).any():
+    if np.isnan(x).any():
         return None
     zero_point = operands[2] if operands.has(2) else np.zeros((), to.numpy)
-    zero = _along_axis(operands, zero_point, x.ndim).astype(np.float32)
-    quotient = np.clip(x / _along_axis(operands, scale, x.ndim), to.low - zero, to.high - zero)
+    zero = _parameter(operands, zero_point).astype(np.float32)
+    quotient = np.clip(x / _parameter(operands, scale), to.low - zero, to.high - zero)
     return ((np.rint(quotient) + zero).astype(to.numpy),)
 
 
@@ -119,33 +120,10 @@ def dequantize(operands: Operands) -> tuple[Array, ...] | None:
     if operands.has(2):
         if operands[2].dtype != x.dtype:
             return None
-        difference = difference - _parameter(operands, operands[2], x).astype(np.int64)
-    return (difference.astype(np.float32) * _parameter(operands, scale, x),)
+        difference = difference - _parameter(operands, operands[2]).astype(np.int64)
+    return (difference.astype(np.float32) * _parameter(operands, scale),)
 
 
-def _parameter(operands: Operands, parameter: Array, x: Array) -> Array:
-    """A scale or zero point in a shape that broadcasts with x; with block_size, one for so many elements along axis.
-
-    Source: ONNX DequantizeLinear-21; the last block may be shorter.
-    """
-    block = operands.integer("block_size", 0)
-    if block == 0:
-        return _along_axis(operands, parameter, x.ndim)
-    axis = operands.integer("axis", 1)
-    length = x.shape[axis]
-    of_blocks = list(x.shape)
-    of_blocks[axis] = -(-length // block)
-    if block < 0 or parameter.shape != tuple(of_blocks):
-        raise ValueError("scale and zero point have one element for each block")
-    return np.take(parameter, np.arange(length) // block, axis=axis)
-
-
-def _along_axis(operands: Operands, parameter: Array, rank: int) -> Array:
-    """A scale or zero point in a shape that broadcasts with a tensor of this rank."""
-    if parameter.size == 1:
-        return parameter.reshape(())
-    if parameter.ndim != 1:
-        raise ValueError("scale and zero point are scalars or vectors")
-    shape = [1] * rank
-    shape[operands.integer("axis", 1)] = parameter.size
-    return parameter.reshape(shape)
+def _parameter(operands: Operands, parameter: Array) -> Array:
+    axis, block = operands.integer("axis", 1), operands.integer("block_size", 0)
+    return by_element(parameter, operands[0].shape, axis, block)

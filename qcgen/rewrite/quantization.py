@@ -87,6 +87,24 @@ class Dequantized:
     quantization: GraphQuantization
 
 
+def by_element(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
+    """A scale or zero point in a shape that broadcasts with a tensor: per tensor, along an axis, or in blocks of it.
+
+    Source: ONNX DequantizeLinear-21; the last block may be shorter.
+    """
+    if block:
+        of_blocks = list(shape)
+        of_blocks[axis] = -(-shape[axis] // block)
+        if block < 0 or parameter.shape != tuple(of_blocks):
+            raise ValueError("scale and zero point have one element for each block")
+        return np.take(parameter, np.arange(shape[axis]) // block, axis=axis)
+    if parameter.size == 1:
+        return parameter.reshape(())
+    if parameter.shape != (shape[axis],):
+        raise ValueError("scale and zero point have one element for each place of the axis")
+    return parameter.reshape(-1, *(1,) * (len(shape) - axis % len(shape) - 1))
+
+
 def is_quantize(node: Node) -> bool:
     """Whether this is a QuantizeLinear."""
     return node.op_type == "QuantizeLinear" and node.domain in DOMAINS

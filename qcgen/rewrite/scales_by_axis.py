@@ -13,6 +13,7 @@ from qcgen.rewrite.fuse_convolution import weights
 from qcgen.rewrite.quantization import (
     Dequantized,
     GraphQuantization,
+    by_element,
     dequantized,
     is_dequantize,
     is_quantize,
@@ -105,7 +106,7 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
         return None
     if scale.dtype != np.float32 or (node.input(2) and (zero is None or zero.shape != scale.shape)):
         return None
-    scales = _laid_out(node, scale, x.fixed_shape)
+    scales = _by_element(node, scale, x.fixed_shape)
     if is_quantize(node):
         return _divided(wiring, node, scales, zero, x.fixed_shape)
     if zero is None and x.dtype is not None:
@@ -113,17 +114,11 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
     return None if zero is None else _multiplied(wiring, node, scales, zero, x.fixed_shape)
 
 
-def _laid_out(node: Node, numbers: Array, shape: tuple[int, ...]) -> Array:
-    """Numbers by axis (n,) or block so that they broadcast to a tensor."""
+def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
     axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
-    if not isinstance(axis, int) or not isinstance(block, int) or not -len(shape) <= axis < len(shape):
-        raise ValueError("there is no such axis")
-    axis %= len(shape)
-    if block:
-        return np.repeat(numbers, block, axis).take(range(shape[axis]), axis)
-    if numbers.shape != (shape[axis],):
-        raise ValueError("there is not one number for each place")
-    return numbers.reshape(-1, *(1,) * (len(shape) - axis - 1))
+    if not isinstance(axis, int) or not isinstance(block, int):
+        raise TypeError("axis and block_size are integers")
+    return by_element(parameter, shape, axis, block)
 
 
 def _divided(wiring: Wiring, node: Node, scales: Array, zero: Array | None, shape: tuple[int, ...]) -> Change | None:
@@ -134,7 +129,7 @@ def _divided(wiring: Wiring, node: Node, scales: Array, zero: Array | None, shap
     steps = Steps(wiring, node)
     number, only = steps.step("Div", node.inputs[0], steps.constant("scales", scales)), np.zeros((), dtype.numpy)
     if zero is not None and np.ptp(zero):
-        addend = _laid_out(node, zero, shape).astype(np.float32)
+        addend = _by_element(node, zero, shape).astype(np.float32)
         number = steps.step("Add", steps.step("Round", number), steps.constant("zero_points", addend))
     elif zero is not None:
         only = zero.reshape(-1)[0]
@@ -148,7 +143,7 @@ def _multiplied(wiring: Wiring, node: Node, scales: Array, zero: Array, shape: t
     only = zero.reshape(-1)[0] if one_zero else np.zeros((), zero.dtype)
     number = steps.step("DequantizeLinear", node.inputs[0], *_units(steps, only))
     if not one_zero:
-        subtrahend = _laid_out(node, zero, shape).astype(np.float32)
+        subtrahend = _by_element(node, zero, shape).astype(np.float32)
         number = steps.step("Sub", number, steps.constant("zero_points", subtrahend))
     steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
     return steps.change()

@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.infer.facts import integers
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
-from qcgen.ir.types import DType
+from qcgen.ir.types import Array, DType
 from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -113,3 +113,47 @@ def write_out_products(wiring: Wiring, node: Node) -> Change | None:
     if bias:
         steps.step("Add", scaled, bias, is_last=True)
     return steps.change()
+
+
+# Weights of few bits in blocks are unpacked, and their product is one of float32 numbers.
+
+
+def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
+    """MatMulNBits of constant weights (N, blocks, bytes), the lowest bits first: A times their float32 numbers (K, N).
+
+    Scales (N, blocks), zero points packed likewise, the middle of the codes without them. Not of an accuracy_level that
+    quantizes A. Source: com.microsoft.MatMulNBits-1, and onnxruntime 1.32.0 on which numbers it multiplies.
+    """
+    if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits") or node.input(4):
+        return None
+    k, n, bits, block, level = (_integer(node, name) for name in ("K", "N", "bits", "block_size", "accuracy_level"))
+    packed, scales, zeros = (wiring.constant(node.input(index)) for index in (1, 2, 3))
+    if packed is None or scales is None or scales.dtype != np.float32 or level > 1 or bits not in (2, 4, 8):
+        return None
+    blocks = -(-k // block)
+    codes = _unpacked(packed.reshape(n, -1), bits)[:, : blocks * block].reshape(n, blocks, block)
+    zero = np.full((n, blocks), 1 << (bits - 1))
+    if node.input(3):
+        if zeros is None:
+            return None
+        zero = zeros if zeros.dtype == np.float32 else _unpacked(zeros.reshape(n, -1), bits)[:, :blocks]
+    difference = codes.astype(np.float32) - zero.reshape(n, blocks, 1).astype(np.float32)
+    numbers = (difference * scales.reshape(n, blocks, 1)).reshape(n, -1)[:, :k]
+    steps, bias = Steps(wiring, node), node.input(5)
+    product = steps.step("MatMul", node.inputs[0], steps.constant("weights", numbers.T.copy()), is_last=not bias)
+    if bias:
+        steps.step("Add", product, bias, is_last=True)
+    return steps.change()
+
+
+def _integer(node: Node, name: str) -> int:
+    value = node.attributes.get(name, {"bits": 4, "accuracy_level": 0}.get(name))
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is not an integer")
+    return value
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Codes of few bits, along the last axis, of bytes that hold several."""
+    parts = [packed >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)

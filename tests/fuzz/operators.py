@@ -294,6 +294,11 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     **{op_type: (op_type, {"A": ("bool", IMAGE), "B": ("bool", (2, 1, 5))}, {}) for op_type in ("And", "Or", "Xor")},
     "Not": ("Not", {"A": ("bool", IMAGE)}, {}),
     "Where": ("Where", {"C": ("bool", IMAGE), "X": ("float", (4, 5)), "Y": scale(0.5)}, {}),
+    "MatMulNBits": (
+        "MatMulNBits",
+        {"A": ("float", (2, 20)), "B": random_weights((3, 2, 8), "uint8"), "s": scale([0.1] * 6)},
+        {"domain": MICROSOFT, "K": 20, "N": 3, "bits": 4, "block_size": 16},
+    ),
     "QuantizeLinear by axis": (
         "QuantizeLinear", {**X, "scale": scale([0.05, 0.1]), "zero": zero([3, 200])}, {"axis": 1}
     ),

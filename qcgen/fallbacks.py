@@ -19,6 +19,7 @@ from qcgen.ir.program import (
     Operator,
     Program,
     Quantize,
+    Recurrent,
     Reshape,
     Transpose,
     inputs_of,
@@ -105,7 +106,7 @@ def _in_float(program: Program, plan: Plan, costs: Costs) -> Fallback | None:
     layers = [call.op for call in plan.calls if is_float_layer(call.op)]
     if not layers:
         return None
-    weighted = [op for op in layers if macs_of(op)]
+    weighted = [op for op in layers if macs_of(op) and not _multiplies_codes(op)]
     every = [call.op for call in plan.calls if macs_of(call.op)]
     names = dict.fromkeys(op.name for op in layers)
     if weighted:
@@ -122,6 +123,11 @@ def _in_float(program: Program, plan: Plan, costs: Costs) -> Fallback | None:
         advice = run_time_scales([call.op for call in plan.calls]) or ""
     around = [call.op for call in plan.calls if _converts_inside(call.op, program)]
     return _fallback("float", what, [*layers, *around], costs, advice)
+
+
+def _multiplies_codes(op: Operator) -> bool:
+    """Whether its products are those of integers, whatever becomes of their sums."""
+    return isinstance(op, Recurrent) and op.scale is not None
 
 
 def _in_portable_kernels(plan: Plan, costs: Costs) -> Fallback | None:

@@ -14,6 +14,7 @@ from gallery_networks import (
     attention,
     batch_normalization,
     dynamic,
+    dynamic_lstm,
     embedding,
     float16,
     float_norms,
@@ -738,6 +739,13 @@ NETWORKS = (
         "a convolution as quantize_dynamic writes it: scale and zero point are found for each input; what that point"
         " adds to sums, which is less at the border, is subtracted in the loop that makes them floats",
         dynamic,
+        NHWC_LAYOUT,
+    ),
+    Entry(
+        "dynamic_lstm",
+        "an LSTM as quantize_dynamic writes it, there and back: its state is quantized before each step, and each"
+        " operation in float is rounded as onnxruntime rounds it",
+        dynamic_lstm,
         NHWC_LAYOUT,
     ),
 )

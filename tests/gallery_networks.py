@@ -353,6 +353,20 @@ def dynamic() -> ModelProto:
     return graph_model(nodes, {"x": ("float", (1, 2, 6, 5))}, {"y": None, "counts": None}, constants)
 
 
+def dynamic_lstm() -> ModelProto:
+    """A recurrent layer as quantize_dynamic writes it, there and back, with a scale for each direction."""
+    inputs, units, rows = 4, 6, 24
+    codes = (STATE(seed).randint(-127, 128, (2, n, rows)).astype(np.int8) for seed, n in ((84, inputs), (85, units)))
+    scales = [np.float32([0.008, 0.011]), np.zeros(2, np.int8), np.float32([0.007, 0.009]), np.zeros(2, np.int8)]
+    constants = dict(zip(("w", "r"), codes, strict=True))
+    constants |= {"b": np.float32(STATE(86).randint(-32, 33, (2, 2 * rows)) / 64)}
+    constants |= dict(zip(("w_scale", "w_zero", "r_scale", "r_zero"), scales, strict=True))
+    operands = ["x", "w", "r", "b", "", "", "", "", "w_scale", "w_zero", "r_scale", "r_zero"]
+    own = {"domain": MICROSOFT, "direction": "bidirectional", "hidden_size": units}
+    node = helper.make_node("DynamicQuantizeLSTM", operands, ["y"], "lstm", **own)
+    return graph_model([node], {"x": ("float", (5, 1, inputs))}, {"y": None}, constants, opsets={MICROSOFT: 1})
+
+
 def network_tflite() -> bytes:
     """A .tflite file: a convolution with Relu, the mean of the image, a dense layer, softmax."""
 

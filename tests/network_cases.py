@@ -469,6 +469,21 @@ def recurrent_layers() -> Iterator[Unit]:
         yield Unit(f"{label}_{number}", op, feeds, constants=constants if number % 5 == 3 else {})
 
 
+def dynamic_lstms() -> Iterator[Unit]:
+    """Each direction, weights with one scale and many, as int8 and int16; with every part of the output and some."""
+    for number, (reverses, dtype) in enumerate(product(((False,), (True,), (False, True)), (np.int8, np.int16))):
+        sizes = ((6, 1, 4, 7), (1, 1, 5, 3))[number % 2]
+        op, feeds = recurrent("lstm", reverses, sizes, (dtype, 0), number)
+        x, scale, zero = codes(op.x.shape, DType.UINT8, number), np.float32(0.013), np.uint8((0, 117, 255)[number % 3])
+        read = Tensor("scale", DType.FLOAT32, ()), Tensor("zero_point", DType.UINT8, ())
+        op = replace(op, x=replace(op.x, dtype=DType.UINT8), scale=read[0], zero_point=read[1])
+        rest = feeds[1:]
+        if number % 4 == 1:
+            op, rest = replace(op, initial_h=None), feeds[2:]
+        constants = dict(zip("hc", feeds[1:], strict=True)) if number % 4 == 2 else {}
+        yield Unit(f"dynamic_lstm_{number}", op, (x, np.asarray(scale), np.asarray(zero), *rest), constants=constants)
+
+
 def recurrent(
     kind: Any, reverses: tuple[bool, ...], sizes: tuple[int, ...], codes_of: tuple[Any, int], seed: int
 ) -> tuple[Recurrent, tuple[Array, ...]]:
@@ -971,6 +986,7 @@ PORTABLE = tuple(
         instance_norms,
         float_normalizations,
         recurrent_layers,
+        dynamic_lstms,
         float_matmuls,
         conversions,
         softmaxes,

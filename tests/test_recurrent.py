@@ -205,13 +205,6 @@ def test_codes_whose_meaning_is_incomplete_are_refused(operands, what):
     assert refusal(node_model("GRU", given | operands, domain="qcgen"))[0] == what
 
 
-def test_a_layer_quantized_dynamically_is_refused_with_advice():
-    found = node_model("DynamicQuantizeLSTM", {"x": ("float", (2, 1, 3))}, domain="com.microsoft")
-    what, hint = refusal(found)
-    assert what == "the operator DynamicQuantizeLSTM is not supported"
-    assert "quantize_static" in hint
-
-
 def test_time_behind_the_batch_is_turned():
     """Layout 1, which onnxruntime 1.32.0 does not have: the same numbers with the first axes exchanged."""
     first, given = model("lstm both"), feeds("lstm both")

@@ -70,8 +70,8 @@ def soft(tmp_path_factory):
     """A function of the C function's name and arrays of words."""
     require("gcc")
     folder, ffi = tmp_path_factory.mktemp("soft_float"), FFI()
-    names = ("soft_float_add", "soft_float", "soft_float_round", "soft_float_multiply", "soft_float_root")
-    names = (*names, "soft_float_mean")
+    names = ("soft_float_add", "soft_float_split", "soft_float", "soft_float_round", "soft_float_multiply_add")
+    names = (*names, "soft_float_multiply", "soft_float_root", "soft_float_mean")
     text = "".join(
         environment().get_template(f"support/{name}.c.jinja").render(prefix="t", is_branchless=False) for name in names
     )

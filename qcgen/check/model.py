@@ -52,8 +52,6 @@ ADVICE = {
     ),
     "RNN": UNROLL,
     "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
-    "DynamicQuantizeLSTM": "quantize the model statically, which leaves the LSTM in float (onnxruntime:"
-    " quantize_static)",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"

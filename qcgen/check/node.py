@@ -35,7 +35,7 @@ TEXTS, NUMBERS = "a list of strings", "a list of numbers"
 
 AGAIN = "export the model again"
 
-SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLinear", "GRU", "LSTM", "Split"))
+SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split"))
 """Operators that may have any of their outputs, or all."""
 
 

@@ -46,6 +46,37 @@ def weights_fit(view: NodeView) -> Iterator[Problem]:
             yield view.problem(what, "correct the shapes, hidden_size and direction, or export the model again")
 
 
+def dynamic_weights_fit(view: NodeView) -> Iterator[Problem]:
+    """DynamicQuantizeLSTM: X (T, 1, I), W (D, I, 4 H), R (D, H, 4 H), B (D, 8 H), states (D, 1, H); scales fit."""
+    x, r = view.fixed_shape(0), view.fixed_shape(2)
+    if x is None or r is None:
+        return
+    if len(x) != 3 or len(r) != 3:
+        yield view.problem(f"X has shape {shape_text(x)}, R {shape_text(r)}", "both must have 3 axes")
+        return
+    if x[1] != 1:
+        hint = "give it one sequence at a time: with more, onnxruntime's own result depends on its threads"
+        yield view.problem(f"its batch is {x[1]}, but must be 1", hint)
+    directions, units = DIRECTIONS.get(str(view.node.attributes.get("direction", "forward")), 1), r[1]
+    rows, state = 4 * units, (directions, x[1], units)
+    wanted = {1: (directions, x[2], rows), 2: (directions, units, rows), 3: (directions, 2 * rows), 5: state, 6: state}
+    names = {1: "W", 2: "R", 3: "B", 5: "initial_h", 6: "initial_c"}
+    for index, shape in wanted.items():
+        given = view.fixed_shape(index) if view.has(index) else None
+        if given is not None and given != shape:
+            what = f"{names[index]} has shape {shape_text(given)}, but must have {shape_text(shape)}"
+            yield view.problem(what, "correct the shapes and the direction, or export the model again")
+    if view.node.attributes.get("clip", 0.0):
+        yield view.problem("it has a clip, which is not supported", "quantize the LSTM without it")
+    for index, role in ((8, "W_scale"), (9, "W_zero_point"), (10, "R_scale"), (11, "R_zero_point")):
+        array = view.array(index)
+        if not view.has(index) and role.endswith("scale"):
+            yield view.problem(f"input {role} is missing", "quantize the model again")
+        if array is not None and array.size not in (1, directions, directions * rows):
+            what = f"{role} has {array.size} elements, but must have {directions}, or {directions * rows}"
+            yield view.problem(what, "give one for each direction, or for each row of the weights")
+
+
 def whole_sequences(view: NodeView) -> Iterator[Problem]:
     """sequence_lens, if it is there, says that every sequence is as long as X."""
     x, lengths = view.fixed_shape(0), view.array(4)
@@ -66,7 +97,7 @@ def without_peepholes(view: NodeView) -> Iterator[Problem]:
 
 def known_activations(view: NodeView) -> Iterator[Problem]:
     """The activations are those that ONNX takes where none are named, in every direction."""
-    defaults, given = DEFAULTS[view.node.op_type], view.node.attributes.get("activations")
+    defaults, given = DEFAULTS.get(view.node.op_type, DEFAULTS["LSTM"]), view.node.attributes.get("activations")
     if not isinstance(given, tuple) or not given:
         return
     names = tuple(str(name) for name in given)

@@ -15,17 +15,20 @@ All of these are constant. Attributes as of LSTM and GRU.
 CODES = {"LSTM": 8, "GRU": 6}
 """The number of the first input that ai.onnx's operators do not have: W_scale."""
 
-RECURRENT = (("", "LSTM"), ("", "GRU"), LSTM, GRU)
+DYNAMIC_LSTM = ("com.microsoft", "DynamicQuantizeLSTM")
+"""LSTM with W (D, I, 4 H) and R (D, H, 4 H) of 8-bit codes; behind P: W_scale, W_zero_point, R_scale, R_zero_point."""
+
+RECURRENT = (("", "LSTM"), ("", "GRU"), LSTM, GRU, DYNAMIC_LSTM)
 """All operators of which this is known, by (domain, op_type)."""
 
 
 def recurrent(facts: Facts) -> tuple[TensorType, ...]:
     """Y (T, D, B, H), Y_h (D, B, H) and, of LSTM, Y_c like it; with layout 1 the batch comes first."""
     x, r = facts.shape(0), facts.shape(2)
-    outputs = 3 if facts.node.op_type == "LSTM" else 2
+    outputs = 2 if facts.node.op_type == "GRU" else 3
     if x is None or r is None:
         return (TensorType(facts.dtype(0), None),) * outputs
-    directions, units = r[0], r[2]
+    directions, units = r[0], r[1 if (facts.node.domain, facts.node.op_type) == DYNAMIC_LSTM else 2]
     if facts.integer("layout", 0):
         batch, steps, _ = x
         shapes = ((batch, steps, directions, units), (batch, directions, units))

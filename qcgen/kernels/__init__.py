@@ -31,6 +31,7 @@ from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
+from qcgen.kernels.portable.dynamic_lstm import DYNAMIC_LSTM
 from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
@@ -103,6 +104,7 @@ PORTABLE: tuple[Kernel, ...] = (
     MATMUL_FLOAT,
     CONVERT,
     RECURRENT,
+    DYNAMIC_LSTM,
     SOFTMAX,
     INTEGER_SOFTMAX,
     INTEGER_LOG_SOFTMAX,

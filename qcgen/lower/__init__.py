@@ -9,7 +9,7 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
-from qcgen.infer.recurrent import GRU, LSTM
+from qcgen.infer.recurrent import DYNAMIC_LSTM, GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
@@ -45,7 +45,7 @@ from qcgen.lower import (
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.propagate import propagate
-from qcgen.lower.recurrent import lower_gru, lower_lstm
+from qcgen.lower.recurrent import lower_dynamic_lstm, lower_gru, lower_lstm
 from qcgen.lower.source import tensor_of
 from qcgen.options import spelt
 
@@ -149,6 +149,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     LAYER_NORM: normalization.lower_layer_norm,
     GRU: lower_gru,
     LSTM: lower_lstm,
+    DYNAMIC_LSTM: lower_dynamic_lstm,
     INSTANCE_NORM: normalization.lower_instance_norm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""

@@ -42,20 +42,28 @@ def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 def lower_dynamic_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """DynamicQuantizeLinear: codes of 8 bits, and the scale and the zero point that it finds for each input."""
-    source, called = Source(node, graph), (node.name, node.op_type)
-    x, extremes = source.tensor(0), source.inner("extremes", DType.FLOAT32, (2,))
+    source = Source(node, graph)
     scale, zero_point = (
         source.result(index=index)
         if index < len(node.outputs) and node.outputs[index]
         else source.inner(suffix, dtype, ())
         for index, suffix, dtype in ((1, "scale", DType.FLOAT32), (2, "zero_point", DType.UINT8))
     )
-    codes = (DynamicQuantize(*called, x, scale, zero_point, source.result()),) if node.outputs[0] else ()
+    return quantized_by_extremes(source, scale, zero_point, source.result() if node.outputs[0] else None)
+
+
+def quantized_by_extremes(
+    source: Source, scale: Tensor, zero_point: Tensor, codes: Tensor | None
+) -> tuple[Operator, ...]:
+    """The first input's scale and zero point, from its smallest and largest number, and its codes, if they are used."""
+    called = (source.node.name, source.node.op_type)
+    x, extremes = source.tensor(0), source.inner("extremes", DType.FLOAT32, (2,))
+    made = () if codes is None else (DynamicQuantize(*called, x, scale, zero_point, codes),)
     return (
         Extremes(*called, x, extremes),
         DynamicParameter(*called, "scale", extremes, scale),
         DynamicParameter(*called, "zero point", extremes, zero_point),
-        *codes,
+        *made,
     )
 
 

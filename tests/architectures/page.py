@@ -55,7 +55,8 @@ def summary(rows: Sequence[Row]) -> str:
     """How many networks compile, and how many are exact."""
     whole = [row for row in rows if not row.cut]
     names = {row.name for row in whole}
-    by_form = [f"{form}: {_counts([row for row in whole if row.form == form])}" for form in ("QDQ", "QOperator")]
+    forms = dict.fromkeys(row.form for row in whole)
+    by_form = [f"{form}: {_counts([row for row in whole if row.form == form])}" for form in forms]
     compiled = {row.name for row in whole if not row.verdict.refusal}
     files = len(names & PUBLISHED.keys())
     lines = [
@@ -95,10 +96,10 @@ TEXT = """\
 # Networks
 
 `make networks-2026` writes this page. The scripts in `tests/architectures` build {count} networks of kinds that people
-put on microcontrollers, small and with random weights. onnxruntime.quantization quantizes each in both forms, int8
-with a scale for every output channel; the C is built for this machine and runs beside onnxruntime on random inputs.
-{published} of the names are names of published files, which are not here: what is called so is a network of the same
-operators, smaller. Weights are random: nothing here tells of accuracy.
+put on microcontrollers, small and with random weights. onnxruntime.quantization quantizes each in both static forms,
+int8 with a scale for every output channel, and dynamically; the C is built for this machine and runs beside
+onnxruntime on random inputs. {published} of the names are names of published files, which are not here: what is
+called so is a network of the same operators, smaller. Weights are random: nothing here tells of accuracy.
 
 Compared with {oracle}.
 

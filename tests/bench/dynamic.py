@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-import onnx
 from architectures.networks import NETWORKS
 from architectures.oracle import quantized
 from onnx import ModelProto
-from onnxruntime.quantization import quantize_dynamic
 
 import qcgen
 from qcgen.cli.table import number, table
 from qcgen.emulate import measure, random_feeds
 
-NAMES = ("mlp_batchnorm_tabular", "ds_cnn_stride_padsame", "preact_resnet_32", "mobilenet_v2_035_96")
+NAMES = (
+    *("mlp_batchnorm_tabular", "ds_cnn_stride_padsame", "preact_resnet_32", "mobilenet_v2_035_96"),
+    *("kwt_keyword_transformer", "lstm_kws"),
+)
 CORES = ("cortex-m4", "cortex-m0")
 HEAD = ("network", "core", "quantized", "cycles", "flash", "arena")
 
 
 def forms(model: ModelProto) -> dict[str, ModelProto]:
     """The network as the two quantizers write it."""
-    with tempfile.TemporaryDirectory() as folder:
-        before, after = Path(folder, "before.onnx"), Path(folder, "after.onnx")
-        onnx.save(model, before)
-        quantize_dynamic(before, after)
-        return {"dynamically": onnx.load(after), "statically": quantized(model, "QDQ")}
+    return {"dynamically": quantized(model, "dynamic"), "statically": quantized(model, "QDQ")}
 
 
 def row(name: str, form: str, model: ModelProto, core: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from onnx import ModelProto, helper
 from qdq import A, B, Chain
 
 from qcgen.infer.lookup import LOOKUP
-from qcgen.infer.recurrent import GRU, LSTM
+from qcgen.infer.recurrent import DYNAMIC_LSTM, GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
@@ -158,6 +158,23 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "LayerNormalization"): ({**X, "scale": scale([1, 2, 3, 4, 5])}, {"opset": 17}),
     ("", "Identity"): (CODES, {}),
     ("", "LSTM"): (LSTM_OPERANDS, BOTH_WAYS),
+    DYNAMIC_LSTM: (
+        {
+            "X": ("float", (3, 1, 2)),
+            "W": random_weights((1, 2, 8)),
+            "R": random_weights((1, 2, 8)),
+            "B": None,
+            "lengths": None,
+            "h": ("float", (1, 1, 2)),
+            "c": None,
+            "P": None,
+            "W_scale": scale([0.01]),
+            "W_zero_point": zero([3], "int8"),
+            "R_scale": scale([0.02]),
+            "R_zero_point": zero([0], "int8"),
+        },
+        {"hidden_size": 2},
+    ),
     ("", "LeakyRelu"): (X, {"alpha": 0.1}),
     ("", "LogSoftmax"): (X, {"axis": -2}),
     ("", "MatMul"): ({"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32")}, {}),

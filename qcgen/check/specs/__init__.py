@@ -8,12 +8,13 @@ from qcgen.check import limits, normalization, reductions, windows
 from qcgen.check.node import CODES, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
 from qcgen.check.specs.parts import AVERAGE_POOL, BINARY, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
+from qcgen.check.specs.recurrent import DYNAMIC_LSTM as OF_DYNAMIC_LSTM
 from qcgen.check.specs.recurrent import of_codes
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
-from qcgen.infer.recurrent import GRU, LSTM
+from qcgen.infer.recurrent import DYNAMIC_LSTM, GRU, LSTM
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
 from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
@@ -74,6 +75,7 @@ SPECS: dict[tuple[str, str], Spec] = {
     ),
     GRU: of_codes(STANDARD["", "GRU"]),
     LSTM: of_codes(STANDARD["", "LSTM"]),
+    DYNAMIC_LSTM: OF_DYNAMIC_LSTM,
     INSTANCE_NORM: Spec(
         (*ONE, "Scale", "B"),
         7,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import recurrent
-from qcgen.check.limits import finite_constants, one_of
-from qcgen.check.node import FLOAT, INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Spec
+from qcgen.check.limits import finite_constants, flag, one_of
+from qcgen.check.node import FLOAT, INTEGER, NUMBER, NUMBERS, Q8, TEXT, TEXTS, Spec
 from qcgen.ir.types import DType
 
 NAMES = ("X", "W", "R", "B", "sequence_lens", "initial_h")
@@ -46,6 +46,26 @@ LSTM = Spec(
     attributes=ATTRIBUTES | {"input_forget": INTEGER},
     since=7,
     extra=(*RULES, recurrent.without_peepholes),
+)
+
+SCALES = ("W_scale", "W_zero_point", "R_scale", "R_zero_point")
+DYNAMIC_LSTM = Spec(
+    (*LSTM.inputs, *SCALES),
+    3,
+    {**LSTM.types, **dict.fromkeys(("W", "R", *SCALES[1::2]), Q8), **dict.fromkeys(SCALES[::2], FLOAT)},
+    constant=(*LSTM.constant, *SCALES),
+    scales=SCALES[::2],
+    same=(("W_zero_point", "W"), ("R_zero_point", "R")),
+    attributes={name: kind for name, kind in LSTM.attributes.items() if name not in ("layout", "output_sequence")},
+    extra=(
+        one_of("direction", *recurrent.DIRECTIONS),
+        flag("input_forget", 0),
+        recurrent.dynamic_weights_fit,
+        recurrent.whole_sequences,
+        recurrent.known_activations,
+        recurrent.without_peepholes,
+        finite_constants,
+    ),
 )
 
 CODES = (DType.INT8, DType.UINT8, DType.INT16)

@@ -177,7 +177,7 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
         case FloatOutput():
             return (op.x, *op.operands)
         case Recurrent():
-            return (op.x, *(state for state in (op.initial_h, op.initial_c) if state is not None))
+            return op.reads
         case IntegerLstm():
             return (op.x, op.h, op.c)
         case _:

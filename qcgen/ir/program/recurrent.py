@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from qcgen.ir.program.elementwise import Scaling
@@ -38,6 +39,10 @@ class Recurrent:
     reset gate multiplies h itself (linear_before_reset is 0). ``reverses`` says of each direction whether it begins
     with the last step. ``activations`` are ONNX's f, g and h, a GRU has no h; ``clip`` bounds what f and g
     are given, None: nothing does. ``couples``: the forget gate of an LSTM is 1 less its input gate (input_forget).
+
+    With ``scale`` () float32 and ``zero_point`` () uint8, which are computed, x are codes uint8 of an LSTM, and h is
+    quantized before each step: like x, by its smallest and largest element (DynamicQuantizeLSTM). Sums of codes are
+    int32, and every number is rounded as in equation (91). Then B is 1.
     """
 
     name: str
@@ -58,6 +63,22 @@ class Recurrent:
     activations: tuple[FloatActivation, ...]
     clip: float | None = None
     couples: bool = False
+    scale: Tensor | None = None
+    zero_point: Tensor | None = None
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """x, what its codes mean, and the states that are given."""
+        return (self.x, *(tensor for tensor in self._besides if tensor is not None))
+
+    def with_reads(self, change: Callable[[Tensor], Tensor]) -> Recurrent:
+        """The same of other tensors."""
+        scale, zero_point, h, c = (None if t is None else change(t) for t in self._besides)
+        return replace(self, x=change(self.x), scale=scale, zero_point=zero_point, initial_h=h, initial_c=c)
+
+    @property
+    def _besides(self) -> tuple[Tensor | None, ...]:
+        return (self.scale, self.zero_point, self.initial_h, self.initial_c)
 
     @property
     def gates(self) -> int:

@@ -92,7 +92,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         Constants("scale", "uint32_t", words(op.scale), "what each channel is multiplied by."),
         Constants("bias", "uint32_t", words(op.bias), "what is added to each channel."),
     )
-    support = ("soft_float_add", "soft_float", "soft_float_round", "soft_float_multiply", "soft_float_root")
+    products = ("soft_float_multiply_add", "soft_float_multiply", "soft_float_root")
+    support = ("soft_float_add", "soft_float_split", "soft_float", "soft_float_round", *products)
     proved: dict[str, object] = {constant.role: constant.values for constant in constants}
     certificate = Certificate(numbers={"kind": "instance norm", "epsilon": context.epsilon, **proved})
     scratch = (Scratch(4 * MANY, 4),) if context.has_tables else ()

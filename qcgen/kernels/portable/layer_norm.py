@@ -90,8 +90,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     proved = {constant.role: constant.values for constant in constants if constant.role in ("scale", "bias")}
     numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **proved}
     support = ["right_shift", "multiply_high"] if line else []
-    support += ["soft_float_add", "soft_float", *(["soft_float_round"] if has_codes else [])]
-    support += ["soft_float_multiply", "soft_float_root", "soft_float_mean"]
+    support += ["soft_float_add", "soft_float_split", "soft_float", *(["soft_float_round"] if has_codes else [])]
+    support += ["soft_float_multiply_add", "soft_float_multiply", "soft_float_root", "soft_float_mean"]
     certificate = Certificate(numbers=numbers if has_codes else {})
     headers = () if has_codes else ("string.h",)
     return Prepared(

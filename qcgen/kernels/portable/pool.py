@@ -93,7 +93,7 @@ def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
         emulates=pooling.is_guarded or pooling.has_border,
     )
     scratch = (Scratch(4 * pooling.run, 4),) if pooling.is_guarded else ()
-    emulation = ("soft_float_add", "soft_float", "soft_float_round")
+    emulation = ("soft_float_add", "soft_float_split", "soft_float", "soft_float_round")
     support = ("right_shift",) * has_inside + emulation * context.emulates
     form = "soft-float" if not has_inside else "line" if line.guard is None else "guard band"
     numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}

@@ -32,6 +32,33 @@ class Rows(Context):
 
 
 @dataclass(frozen=True)
+class States(Context):
+    """What states start with, and which of them y holds."""
+
+    starts: tuple[str, ...]  # initial states: "h", "c"
+    given: tuple[str, ...]  # those that are parameters
+    constant: tuple[str, ...]  # those that are tables
+    keeps_states: bool  # those after each step are y's first rows
+    last_row: int | None  # of y: the last state
+    cell_row: int | None  # of y: the last cell
+
+    @classmethod
+    def of(cls, op: Recurrent, setting: Setting) -> States:
+        """Those of an operator."""
+        found = _initial_states(op)
+        is_constant = {name: state.name in setting.constants for name, state in found.items()}
+        steps = op.x.shape[0] if op.keeps_states else 0
+        return cls(
+            starts=tuple(found),
+            given=tuple(name for name in found if not is_constant[name]),
+            constant=tuple(name for name in found if is_constant[name]),
+            keeps_states=op.keeps_states,
+            last_row=steps if op.keeps_last else None,
+            cell_row=steps + op.keeps_last if op.keeps_cell else None,
+        )
+
+
+@dataclass(frozen=True)
 class RecurrentContext(Context):
     """A recurrent layer."""
 
@@ -49,19 +76,16 @@ class RecurrentContext(Context):
     has_backward: bool  # some direction begins with the last step
     x_step: int  # elements of x from one step to the next
     y_row: int  # the same of y
-    starts: tuple[str, ...]  # initial states: "h", "c"
-    given: tuple[str, ...]  # those that are parameters
-    constant: tuple[str, ...]  # those that are tables
-    keeps_states: bool  # those after each step are y's first rows
-    last_row: int | None  # of y: the last state
-    cell_row: int | None  # of y: the last cell
+    states: States  # the first and the last ones
     clip: tuple[float, float] | None  # bounds of what activations are given
     couples: bool  # the forget gate is 1 less the input gate
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
-    """Serves every LSTM and GRU."""
-    return None if isinstance(op, Recurrent) else f"{op.op_type} carries no state from step to step"
+    """Serves every LSTM and GRU of float32 inputs."""
+    if not isinstance(op, Recurrent):
+        return f"{op.op_type} carries no state from step to step"
+    return None if op.scale is None else "its inputs are codes"
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
@@ -73,8 +97,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     parts.append(("state", op.state_weights, every if late else every[:2], "UNITS", "the state"))
     parts += [] if late else [("reset", op.state_weights, every[2:], "UNITS", "the state times the reset gate")]
     packed = [_packed(*part) for part in parts]
-    steps = op.x.shape[0] if op.keeps_states else 0
-    states = [(name, state) for name, state in (("h", op.initial_h), ("c", op.initial_c)) if state is not None]
     context = RecurrentContext(
         kind=op.kind,
         letters=GATES[op.kind],
@@ -88,22 +110,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         has_backward=any(op.reverses),
         x_step=op.x.shape[1] * op.x.shape[2],
         y_row=len(op.reverses) * op.x.shape[1] * op.units,
-        starts=tuple(name for name, _ in states),
-        given=tuple(name for name, state in states if state.name not in setting.constants),
-        constant=tuple(name for name, state in states if state.name in setting.constants),
-        keeps_states=op.keeps_states,
-        last_row=steps if op.keeps_last else None,
-        cell_row=steps + op.keeps_last if op.keeps_cell else None,
+        states=States.of(op, setting),
         clip=None if op.clip is None else (-op.clip, op.clip),
         couples=op.couples,
     )
-    constants = [table for _, tables in packed for table in tables] + [
-        _by_unit("bias", op.bias, "what sums start with")
-    ]
+    constants = [table for _, tables in packed for table in tables] + [by_unit("bias", op.bias, "what sums start with")]
     if op.state_bias is not None:
         meaning = "what the reset gate multiplies besides the sum over the state, by units."
         constants.append(Constants("state_bias", "float", op.state_bias, meaning))
-    constants += _initial(states, setting)
+    constants += initial_tables(op, setting)
     buffers = 3 if op.kind == "lstm" else 2 if late else 4
     scratch = (Scratch(buffers * op.units * FLOAT_BYTES, FLOAT_BYTES),)
     support = ("logistic", "hyperbolic_tangent")
@@ -122,25 +137,30 @@ def _packed(
     scale = None if weights.scale is None else weights.scale[:, list(gates)]
     is_one = scale is not None and bool((scale == scale.flat[0]).all())
     if scale is not None and not is_one:
-        tables.append(_by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
+        tables.append(by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
     one = float(scale.flat[0]) if scale is not None and is_one else None
     has_scales = scale is not None and not is_one
     return Rows(role, gates, DType.of(codes).c, weights.zero_point, one, has_scales, terms, of), tables
 
 
-def _by_unit(role: str, values: Float32s, meaning: str) -> Constants:
+def by_unit(role: str, values: Float32s, meaning: str) -> Constants:
     """Numbers (D, G, H) of gates and units, those of a unit side by side."""
     directions, gates, units = values.shape
     table = values.transpose(0, 2, 1).reshape(directions * units, gates)
     return Constants(role, "float", table, f"{meaning}, by units, then by gates.")
 
 
-def _initial(states: list[tuple[str, Tensor]], setting: Setting) -> Iterator[Constants]:
-    for name, state in states:
+def initial_tables(op: Recurrent, setting: Setting) -> Iterator[Constants]:
+    """The tables of initial states that are constants."""
+    for name, state in _initial_states(op).items():
         values: Array | None = setting.constants.get(state.name)
         if values is not None:
             table = values.astype(np.float32).reshape(-1)
             yield Constants(f"initial_{name}", "float", table, f"what {name} starts with, by directions and sequences.")
+
+
+def _initial_states(op: Recurrent) -> dict[str, Tensor]:
+    return {name: state for name, state in (("h", op.initial_h), ("c", op.initial_c)) if state is not None}
 
 
 RECURRENT = Kernel("portable/recurrent", RecurrentContext, frozenset(), why_not, prepare)

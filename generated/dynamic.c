@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x2b6762c9
+#if DYNAMIC_HEADER_ID != 0x13a3d99e
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -76,7 +76,9 @@ struct dynamic_arena_behind {
 /* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
 DYNAMIC_CODE_ATTR static inline float dynamic_rounded(float number)
 {
-#if defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* each operation is a call of a function */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
     __asm__("" : "+t"(number));
     return number;
 #elif defined(__GNUC__) && defined(__x86_64__)

@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x403e5b91
+#if DYNAMIC_LSTM_HEADER_ID != 0x8bb4d483
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -148,7 +148,9 @@ DYNAMIC_LSTM_CODE_ATTR static uint32_t dynamic_lstm_soft_float_multiply_add(uint
 /* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
 DYNAMIC_LSTM_CODE_ATTR static inline float dynamic_lstm_rounded(float number)
 {
-#if defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* each operation is a call of a function */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
     __asm__("" : "+t"(number));
     return number;
 #elif defined(__GNUC__) && defined(__x86_64__)
@@ -176,10 +178,10 @@ DYNAMIC_LSTM_CODE_ATTR static inline int32_t dynamic_lstm_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
-/* a * b + c, rounded once: by the core, or in integers where it has no such instruction. No result is subnormal. */
+/* a * b + c, rounded once: by the core or its library, or in integers where neither has it. No result is subnormal. */
 DYNAMIC_LSTM_CODE_ATTR static inline float dynamic_lstm_fused(float a, float b, float c)
 {
-#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
     (void)dynamic_lstm_soft_float_multiply_add; /* not needed here */
     return fmaf(a, b, c);
 #else

@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x6daf2d4c
+#if FLOAT_NHWC_HEADER_ID != 0xc5432b34
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -47,6 +47,27 @@ struct float_nhwc_arena_behind {
 #else
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR
 #endif
+
+/* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
+FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_rounded(float number)
+{
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* each operation is a call of a function */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+    __asm__("" : "+t"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__x86_64__)
+    __asm__("" : "+x"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__riscv_flen)
+    __asm__("" : "+f"(number));
+    return number;
+#else
+    const volatile float stored = number;
+
+    return stored;
+#endif
+}
 
 /* float_nhwc_conv1: weights [3 rows][3 columns][3 input channels][4 channels]. */
 FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_weights[27 * 4] = {
@@ -87,7 +108,7 @@ FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_bias[4] = {
 /* float_nhwc_conv1: HardSigmoid. */
 FLOAT_NHWC_CODE_ATTR static float float_nhwc_conv1_activate(float value)
 {
-    value = 0.2f * value + 0.5f;
+    value = float_nhwc_rounded(0.2f * value) + 0.5f;
     return value < 0.0f ? 0.0f : value > 1.0f ? 1.0f : value;
 }
 

@@ -23,11 +23,12 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x98f3a886
+#if FLOAT_TAIL_HEADER_ID != 0x66724d07
 #error "float_tail.h was not generated together with this file"
 #endif
 
 #include <math.h>
+#include <string.h>
 
 #ifndef FLOAT_TAIL_CONST_ATTR
 #define FLOAT_TAIL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -76,6 +77,130 @@ FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t 
 #else
 #define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
 #endif
+
+/* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
+FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_split(uint32_t number, int32_t *exponent)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+    uint32_t significand = number;
+    int32_t power = (int32_t)(number >> 23);
+
+    if (number >= hidden) {
+        significand = (number & (hidden - 1)) | hidden;
+    } else {
+        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
+            significand <<= 1;
+        }
+    }
+    *exponent = power - 150;
+    return significand;
+}
+
+/* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
+FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_rounded(uint64_t significand, int32_t exponent,
+    uint32_t sign)
+{
+    const uint64_t half = (uint64_t)1 << 39;
+    uint32_t kept;
+    uint64_t rest;
+
+    if (significand == 0) {
+        return 0;
+    }
+    for (int32_t step = 32; step > 0; step >>= 1) {
+        if ((significand >> (64 - step)) == 0) {
+            significand <<= step;
+            exponent -= step;
+        }
+    }
+    exponent += 190; /* of 24 bits instead of 64, as the number's word has it */
+    if (exponent < 1) {
+        return 0;
+    }
+    kept = (uint32_t)(significand >> 40);
+    rest = significand & (2 * half - 1);
+    kept += rest > half || (rest == half && (kept & 1) != 0);
+    return sign + ((uint32_t)(exponent - 1) << 23) + kept; /* the hidden bit, and a carry beyond it, count it up */
+}
+
+/* a * b + c, rounded once, half to even; 0 if that is below 2^-126. It must be finite. */
+FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t magnitude = UINT32_MAX >> 1;
+    const uint32_t sign = (a ^ b) & ~magnitude;
+    const uint32_t sign_of_c = c & ~magnitude;
+    int32_t power, power_of_b, gap;
+    uint64_t product, addend;
+
+    if ((a & magnitude) == 0 || (b & magnitude) == 0) {
+        return c;
+    }
+    product = float_tail_soft_float_split(a & magnitude, &power);
+    product *= float_tail_soft_float_split(b & magnitude, &power_of_b);
+    power += power_of_b;
+    if ((c & magnitude) == 0) {
+        return float_tail_soft_float_rounded(product, power, sign);
+    }
+
+    /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
+    addend = (uint64_t)float_tail_soft_float_split(c & magnitude, &power_of_b) << 38;
+    gap = power - 14 - (power_of_b - 38);
+    product <<= 14;
+    power -= 14;
+    if (gap >= 0) {
+        addend = gap > 62 ? 1 : (addend >> gap) | ((addend & (((uint64_t)1 << gap) - 1)) != 0);
+    } else {
+        product = gap < -62 ? 1 : (product >> -gap) | ((product & (((uint64_t)1 << -gap) - 1)) != 0);
+        power -= gap;
+    }
+    if (sign == sign_of_c) {
+        return float_tail_soft_float_rounded(product + addend, power, sign);
+    }
+    if (product >= addend) {
+        return float_tail_soft_float_rounded(product - addend, power, sign);
+    }
+    return float_tail_soft_float_rounded(addend - product, power, sign_of_c);
+}
+
+/* a * b + c, rounded once: by the core or its library, or in integers where neither has it. No result is subnormal. */
+FLOAT_TAIL_CODE_ATTR static inline float float_tail_fused(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)float_tail_soft_float_multiply_add; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c, word;
+    float number;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    word = float_tail_soft_float_multiply_add(of_a, of_b, of_c);
+    (void)memcpy(&number, &word, sizeof number);
+    return number;
+#endif
+}
+
+/* tanh(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+FLOAT_TAIL_CODE_ATTR static float float_tail_fused_tangent(float x)
+{
+    const float above = x < -9.0f ? -9.0f : x;
+    const float value = above > 9.0f ? 9.0f : above;
+    const float square = value * value;
+    float p = -2.76076847742355e-16f;
+    float q = 1.19825839466702e-06f;
+
+    p = float_tail_fused(p, square, 2.00018790482477e-13f);
+    p = float_tail_fused(p, square, -8.60467152213735e-11f);
+    p = float_tail_fused(p, square, 5.12229709037114e-08f);
+    p = float_tail_fused(p, square, 1.48572235717979e-05f);
+    p = float_tail_fused(p, square, 6.37261928875436e-04f);
+    p = float_tail_fused(p, square, 4.89352455891786e-03f);
+    q = float_tail_fused(q, square, 1.18534705686654e-04f);
+    q = float_tail_fused(q, square, 2.26843463243900e-03f);
+    q = float_tail_fused(q, square, 4.89352518554385e-03f);
+    return p * value / q;
+}
 
 /* float_tail_conv: weights [4 channels][1 row][1 column][3 input channels]. */
 FLOAT_TAIL_CONST_ATTR static const int8_t float_tail_conv_weights[4 * 3] = {
@@ -163,7 +288,7 @@ FLOAT_TAIL_CODE_ATTR static void float_tail_real(const int8_t *restrict x, float
 /* float_tail_squashed: Tanh. */
 FLOAT_TAIL_CODE_ATTR static float float_tail_squashed_activate(float value)
 {
-    return tanhf(value);
+    return float_tail_fused_tangent(value);
 }
 
 /* squashed: Tanh. */

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x4e6de71e
+#if NETWORK_QDQ_HEADER_ID != 0xf293cef6
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -225,6 +225,122 @@ NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_soft_float_round(uint32_t numbe
         integer += rest > half || (rest == half && (integer & 1) != 0);
     }
     return number >> 31 ? -(int32_t)integer : (int32_t)integer;
+}
+
+/* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
+NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_rounded(uint64_t significand, int32_t exponent,
+    uint32_t sign)
+{
+    const uint64_t half = (uint64_t)1 << 39;
+    uint32_t kept;
+    uint64_t rest;
+
+    if (significand == 0) {
+        return 0;
+    }
+    for (int32_t step = 32; step > 0; step >>= 1) {
+        if ((significand >> (64 - step)) == 0) {
+            significand <<= step;
+            exponent -= step;
+        }
+    }
+    exponent += 190; /* of 24 bits instead of 64, as the number's word has it */
+    if (exponent < 1) {
+        return 0;
+    }
+    kept = (uint32_t)(significand >> 40);
+    rest = significand & (2 * half - 1);
+    kept += rest > half || (rest == half && (kept & 1) != 0);
+    return sign + ((uint32_t)(exponent - 1) << 23) + kept; /* the hidden bit, and a carry beyond it, count it up */
+}
+
+/* a * b + c, rounded once, half to even; 0 if that is below 2^-126. It must be finite. */
+NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t magnitude = UINT32_MAX >> 1;
+    const uint32_t sign = (a ^ b) & ~magnitude;
+    const uint32_t sign_of_c = c & ~magnitude;
+    int32_t power, power_of_b, gap;
+    uint64_t product, addend;
+
+    if ((a & magnitude) == 0 || (b & magnitude) == 0) {
+        return c;
+    }
+    product = network_qdq_soft_float_split(a & magnitude, &power);
+    product *= network_qdq_soft_float_split(b & magnitude, &power_of_b);
+    power += power_of_b;
+    if ((c & magnitude) == 0) {
+        return network_qdq_soft_float_rounded(product, power, sign);
+    }
+
+    /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
+    addend = (uint64_t)network_qdq_soft_float_split(c & magnitude, &power_of_b) << 38;
+    gap = power - 14 - (power_of_b - 38);
+    product <<= 14;
+    power -= 14;
+    if (gap >= 0) {
+        addend = gap > 62 ? 1 : (addend >> gap) | ((addend & (((uint64_t)1 << gap) - 1)) != 0);
+    } else {
+        product = gap < -62 ? 1 : (product >> -gap) | ((product & (((uint64_t)1 << -gap) - 1)) != 0);
+        power -= gap;
+    }
+    if (sign == sign_of_c) {
+        return network_qdq_soft_float_rounded(product + addend, power, sign);
+    }
+    if (product >= addend) {
+        return network_qdq_soft_float_rounded(product - addend, power, sign);
+    }
+    return network_qdq_soft_float_rounded(addend - product, power, sign_of_c);
+}
+
+/* a * b + c, rounded once: by the core or its library, or in integers where neither has it. No result is subnormal. */
+NETWORK_QDQ_CODE_ATTR static inline float network_qdq_fused(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)network_qdq_soft_float_multiply_add; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c, word;
+    float number;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    word = network_qdq_soft_float_multiply_add(of_a, of_b, of_c);
+    (void)memcpy(&number, &word, sizeof number);
+    return number;
+#endif
+}
+
+/* exp(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+NETWORK_QDQ_CODE_ATTR static float network_qdq_fused_exponential(float x)
+{
+    const float apart = 12582912.0f; /* 1.5 * 2^23: what is added to it is rounded to an integer, half to even */
+    const float above = x < -103.9720840454f ? -103.9720840454f : x;
+    const float value = above > 88.7762626647950f ? 88.7762626647950f : above;
+    const float power = network_qdq_fused(value, 1.44269504088896341f, apart) - apart;
+    float rest = network_qdq_fused(power, -6.93145752e-1f, value);
+    float p = 1.37805939e-3f;
+    int32_t exponent;
+    uint32_t word;
+    float number;
+
+    if (!(power >= -150.0f && power <= 128.0f)) { /* NaN */
+        return x;
+    }
+    rest = network_qdq_fused(power, -1.42860677e-6f, rest);
+    p = network_qdq_fused(p, rest, 8.37312452e-3f);
+    p = network_qdq_fused(p, rest, 4.16695364e-2f);
+    p = network_qdq_fused(p, rest, 1.66664720e-1f);
+    p = network_qdq_fused(p, rest, 4.99999851e-1f);
+    p = network_qdq_fused(p, rest, 1.0f);
+    p = network_qdq_fused(p, rest, 1.0f);
+
+    /* p * 2^exponent in two products, of which one alone rounds. */
+    exponent = (int32_t)power;
+    word = (uint32_t)(exponent < -60 ? exponent + 191 : exponent + 63) << 23;
+    (void)memcpy(&number, &word, sizeof number);
+    return p * number * (exponent < -60 ? 5.42101086e-20f : 1.84467441e19f); /* 2^-64, 2^64 */
 }
 
 /*
@@ -736,24 +852,38 @@ NETWORK_QDQ_CODE_ATTR static void network_qdq_n9_by_pixel_q_dq(const uint8_t *re
     }
 }
 
-/* network_qdq_y: one row. No exponent is positive, so no exponential overflows, and their sum is at least 1. */
+/*
+ * network_qdq_y: one row. No exponent is positive, so no exponential overflows, and their sum is at least 1.
+ * They are added up side by side as onnxruntime does on x86-64 with AVX512F: their sum depends on the order.
+ */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_y_row(const float *in, float *out)
 {
-    enum { LENGTH = 6 };
+    enum { LENGTH = 6, LANES = 16 };
     float largest = in[0];
     float sum = 0.0f;
+    float sums[LANES], share;
 
     for (int32_t j = 1; j < LENGTH; j++) {
         largest = in[j] > largest ? in[j] : largest;
     }
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const float e = expf(in[j] - largest);
-
-        out[j] = e;
-        sum += e;
+    for (int32_t lane = 0; lane < LANES; lane++) {
+        sums[lane] = 0.0f;
     }
     for (int32_t j = 0; j < LENGTH; j++) {
-        out[j] /= sum;
+        const float e = network_qdq_fused_exponential(in[j] - largest);
+
+        out[j] = e;
+        sums[j % LANES] += e;
+    }
+    for (int32_t half = LANES / 2; half < LANES; half++) {
+        sums[half - LANES / 2] += sums[half];
+    }
+    for (int32_t lane = 0; lane < LANES / 2; lane += 4) {
+        sum += (sums[lane] + sums[lane + 1]) + (sums[lane + 2] + sums[lane + 3]);
+    }
+    share = 1.0f / sum;
+    for (int32_t j = 0; j < LENGTH; j++) {
+        out[j] *= share;
     }
 }
 

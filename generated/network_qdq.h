@@ -17,7 +17,7 @@
  */
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0x4e6de71e
+#define NETWORK_QDQ_HEADER_ID 0xf293cef6
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"

@@ -252,7 +252,7 @@ def loops(artifact: qcgen.Artifact) -> dict[str, tuple[str, ...]]:
 
 def test_verify_follows_codes_of_inexact_numbers():
     require("gcc")
-    artifact = qcgen.compile(network(between="Sigmoid"))
+    artifact = qcgen.compile(network(between="Softplus"))
     assert artifact.report.inexact == ("function", "flat", "again", "again", "scales", "last")
     assert qcgen.verify(artifact).is_right
 

@@ -76,47 +76,57 @@ def test_every_bit_is_onnxruntimes(name, flags):
     assert result.judge.criterion == "bit for bit"
 
 
-@pytest.mark.parametrize("flags", [STRICT_FLAGS, [*STRICT_FLAGS, *FUSING]], ids=["unfused", "fused"])
-def test_the_functions_are_those_with_fused_multiply_add(flags, tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "library"),
+    [((), "0"), ((), "1"), (FUSING, "1")],
+    ids=["in integers", "by the library", "by the processor"],
+)
+def test_the_functions_are_those_with_fused_multiply_add(flags, library, tmp_path):
     """All exponents of both signs, and every number of some."""
     require("gcc")
-    names = ("soft_float_split", "soft_float_multiply_add", "fused", "fused_logistic", "fused_tangent")
+    names = (
+        "rounded",
+        "soft_float_split",
+        "soft_float_multiply_add",
+        "fused",
+        *(f"fused_{name}" for name in FUNCTIONS),
+    )
     text = "".join(environment().get_template(f"support/{name}.c.jinja").render(prefix="t") for name in names)
+    text = text.replace("defined(__x86_64__)", library)
     (tmp_path / "f.c").write_text(f"#include <math.h>\n#include <stdint.h>\n#include <string.h>\n{text}{EACH}")
-    command = ["gcc", *flags, "-O2", "-shared", "-fPIC", "f.c", "-o", "f.so"]
+    command = ["gcc", *STRICT_FLAGS, "-O2", *flags, "-shared", "-fPIC", "f.c", "-o", "f.so"]
     subprocess.run(command, cwd=tmp_path, check=True)
     ffi = FFI()
     ffi.cdef(DECLARED)
     library = ffi.dlopen(str(tmp_path / "f.so"))
     words = np.concatenate([np.arange(0, 2**31, 10007), np.arange(0x3F800000, 0x3F800000 + 2**17)]).astype(np.uint32)
     x = np.concatenate([words, words | 2**31]).astype(np.uint32).view(np.float32)
-    x, y = np.ascontiguousarray(x[~np.isnan(x)]), np.zeros(x.size, np.float32)
-    for name, function in (("logistic", functions.logistic), ("tangent", functions.tanh)):
+    is_subnormal = (x != 0) & (np.abs(x) < np.finfo(np.float32).tiny)
+    x, y = np.ascontiguousarray(x[~np.isnan(x) & ~is_subnormal]), np.zeros(x.size, np.float32)
+    for name, function in FUNCTIONS.items():
         getattr(library, f"each_{name}")(ffi.from_buffer("float *", x), ffi.from_buffer("float *", y), x.size)
         with np.errstate(under="ignore"):
             assert np.array_equal(y[: x.size].view(np.uint32), function(x).view(np.uint32)), name
 
 
-DECLARED = """
-void each_logistic(const float *x, float *y, int32_t count);
-void each_tangent(const float *x, float *y, int32_t count);
-"""
-EACH = """
-void each_logistic(const float *x, float *y, int32_t count);
-void each_tangent(const float *x, float *y, int32_t count);
-void each_logistic(const float *x, float *y, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++) {
-        y[i] = t_fused_logistic(x[i]);
-    }
+FUNCTIONS = {
+    "erf": functions.erf,
+    "exponential": functions.exponential,
+    "logistic": functions.logistic,
+    "tangent": functions.tanh,
 }
-void each_tangent(const float *x, float *y, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++) {
-        y[i] = t_fused_tangent(x[i]);
-    }
-}
+DECLARED = "".join(f"void each_{name}(const float *x, float *y, int32_t count);\n" for name in FUNCTIONS)
+EACH = DECLARED + "".join(
+    f"""
+void each_{name}(const float *x, float *y, int32_t count)
+{{
+    for (int32_t i = 0; i < count; i++) {{
+        y[i] = t_fused_{name}(x[i]);
+    }}
+}}
 """
+    for name in FUNCTIONS
+)
 
 
 @pytest.mark.parametrize(

@@ -421,11 +421,11 @@ def test_an_activation_scales_the_tolerance_by_its_slope():
 
 
 def test_in_a_network_integers_and_what_is_dequantized_are_exact_and_the_rest_nearly():
-    program = qcgen.compile(chain(Q, DQ, ("Sigmoid", []))).program
+    program = qcgen.compile(chain(Q, DQ, ("Softmax", []))).program
     x = np.linspace(-6, 130, 6, dtype=np.float32).reshape(1, 1, 1, 6)
     values = evaluate_all(program, {"x": x})
     allowed = tolerances(program, values)
-    assert [op.op_type for op in program.operators if op.y.name not in exact(program)] == ["Sigmoid"]
+    assert [op.op_type for op in program.operators if op.y.name not in exact(program)] == ["Softmax"]
     for op in program.operators:
         assert set(np.unique(allowed[op.y.name])) == ({0.0} if op.y.name != "y" else {NETWORK})
 

@@ -33,6 +33,7 @@ from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
 from qcgen.kernels.portable.dynamic_lstm import DYNAMIC_LSTM
 from qcgen.kernels.portable.embedding import EMBEDDING
+from qcgen.kernels.portable.float_mean import FLOAT_MEAN
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
@@ -90,6 +91,7 @@ PORTABLE: tuple[Kernel, ...] = (
     MAX_POOL,
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
+    FLOAT_MEAN,
     MEAN_OF_ROWS,
     REDUCE,
     ARG_MAX,

@@ -161,6 +161,8 @@ SUPPORT_NAMES = (
     "logistic",
     "hyperbolic_tangent",
     "fused",
+    "fused_exponential",
+    "fused_erf",
     "fused_logistic",
     "fused_tangent",
     *DSP_NAMES,

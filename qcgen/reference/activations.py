@@ -1,4 +1,4 @@
-"""Activations of float convolutions, in float64."""
+"""Activations of float numbers, in float64, and onnxruntime's own in float32."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import erf
 
 import numpy as np
 
+from qcgen import functions
 from qcgen.ir.program import FloatActivation
 from qcgen.ir.types import Array
 
@@ -83,3 +84,24 @@ def activate(activation: FloatActivation, x: Array) -> Array:
             return np.asarray(FUNCTIONS[activation.kind](x, *map(np.float32, params)), np.float64)
         case _:
             raise AssertionError(f"no activation is called {activation.kind}")
+
+
+OWN: Mapping[str, Callable[..., Array]] = {
+    "Erf": functions.erf,
+    "Exp": functions.exponential,
+    "Gelu": functions.gelu,
+    "GeluTanh": functions.gelu_tanh,
+    "HardSigmoid": functions.hard_sigmoid,
+    "HardSwish": functions.hard_swish,
+    "QuickGelu": lambda x, alpha: x * functions.logistic(np.float32(alpha) * x),
+    "Sigmoid": functions.logistic,
+    "Softsign": functions.softsign,
+    "Tanh": functions.tanh,
+}
+"""Activations whose every bit is onnxruntime's, by their kinds."""
+
+
+@np.errstate(all="ignore")
+def in_float32(activation: FloatActivation, x: Array) -> Array:
+    """The same of float32 numbers for a kind in OWN, operation by operation."""
+    return np.asarray(OWN[activation.kind](x, *activation.params), np.float32)

@@ -10,7 +10,7 @@ from qcgen import arithmetic
 from qcgen.intervals import INT32_MIN
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, RawAccumulator, Requantize, RoundOnce
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.reference.activations import activate
+from qcgen.reference.activations import OWN, activate, in_float32
 from qcgen.reference.taps import taps
 
 
@@ -60,6 +60,8 @@ def _finish(op: Conv, acc: Array) -> Array:
         case RawAccumulator():
             return _wrap(acc).astype(np.int32)
         case FloatActivation():
+            if op.epilogue.kind in OWN and op.y.dtype is DType.FLOAT32:
+                return in_float32(op.epilogue, acc.astype(np.float32))
             return activate(op.epilogue, acc).astype(op.y.dtype.numpy)
         case _:
             assert_never(op.epilogue)

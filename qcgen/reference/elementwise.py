@@ -25,7 +25,7 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import Array
-from qcgen.reference.activations import activate
+from qcgen.reference.activations import OWN, activate, in_float32
 
 
 def evaluate_lookup(op: Lookup, x: Array) -> Array:
@@ -81,7 +81,9 @@ def evaluate_convert(op: Convert, x: Array) -> Array:
 
 
 def evaluate_float_unary(op: FloatUnary, x: Array) -> Array:
-    """An activation in float64, rounded."""
+    """An activation: onnxruntime's, operation by operation, where it has its own, else in float64, rounded."""
+    if op.activation.kind in OWN and x.dtype == np.float32:
+        return in_float32(op.activation, x)
     return activate(op.activation, x.astype(np.float64)).astype(op.y.dtype.numpy)
 
 

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     FloatActivation,
     FloatBinary,
     FloatUnary,
+    GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
     MatMul,
@@ -36,7 +37,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.reference.activations import FUNCTIONS, activate
+from qcgen.reference.activations import FUNCTIONS, OWN, activate
 from qcgen.reference.conv import convolve
 from qcgen.reference.movement import evaluate_movement
 from qcgen.reference.recurrent import terms
@@ -114,20 +115,18 @@ def tolerances(program: Program, values: Mapping[str, Array]) -> dict[str, Array
 
 
 def exact(program: Program) -> frozenset[str]:
-    """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, and these moved about.
-
-    Where scales are computed, what is made of sums, too, as long as each number is rounded once.
+    """The tensors that must be equal bit for bit: inputs, integers, dequantized integers, what is made of these by
+    movements and operations that are each rounded as onnxruntime rounds them.
     """
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
-    dynamic: set[str] = set()
     for op in program.operators:
-        names = set(_names(op))
-        is_known = known.issuperset(names)
-        is_steady = _keeps(op) or _is_dynamic(op) or (_rounds_once(op) and dynamic & names)
-        if _is_exact(op.y) or isinstance(op, Dequantize | Embedding) or (is_known and is_steady):
+        is_steady = _keeps(op) or _is_dynamic(op) or _rounds_once(op)
+        if (
+            _is_exact(op.y)
+            or isinstance(op, Dequantize | Embedding)
+            or (is_steady and known.issuperset(x.name for x in inputs_of(op)))
+        ):
             known.add(op.y.name)
-        if isinstance(op, DynamicParameter) or _is_sum(op) or dynamic & names:
-            dynamic.add(op.y.name)
     return frozenset(known)
 
 
@@ -136,22 +135,23 @@ def _is_dynamic(op: Operator) -> bool:
     return isinstance(op, Extremes | DynamicParameter) or (isinstance(op, Recurrent) and op.scale is not None)
 
 
-def _is_sum(op: Operator) -> bool:
-    """Whether it makes numbers of the sums of a layer without a scale."""
-    return isinstance(op, Convert) and op.x.dtype is DType.INT32
+ROUNDED_ONCE = ("Abs", "Ceil", "Clip", "Floor", "LeakyRelu", "Neg", "Reciprocal", "Relu", "Round", "Sign", "Sqrt")
+"""Activations that are one operation of IEEE 754, or choose."""
 
 
 def _rounds_once(op: Operator) -> bool:
-    """Whether every number is one operation of IEEE 754 on others, or one of them."""
+    """Whether every number is one operation of IEEE 754 on others, one of them, or rounded as onnxruntime rounds it."""
     match op:
         case FloatBinary():
-            return op.kind in ("add", "sub", "mul", "div", "prelu")
+            return op.kind != "pow"
         case FloatUnary():
-            return op.activation.kind in ("Clip", "LeakyRelu", "Relu")
+            return op.activation.kind in (*ROUNDED_ONCE, *OWN)
         case Reduce():
             return op.kind in ("max", "min")
+        case GlobalAveragePool():  # a ReduceMean is added up in another order
+            return op.requantize is None and op.op_type == "GlobalAveragePool"
         case _:
-            return isinstance(op, MaxPool)
+            return isinstance(op, MaxPool | Select)
 
 
 def _is_exact(tensor: Tensor) -> bool:
@@ -173,10 +173,6 @@ def _converted(op: Convert, x: Array, error: Array) -> Array:
     unit = np.abs(np.spacing(np.where(np.isinf(top), np.finfo(top.dtype).max, top))).astype(np.float64)
     # What one side rounds to infinity, the other may round to the largest number.
     return np.where(error == 0, 0.0, np.where(np.isinf(top) & ~np.isinf(bottom), np.inf, error + unit))
-
-
-def _names(op: Operator) -> list[str]:
-    return [x.name for x in inputs_of(op)]
 
 
 def _scale(op: Operator, xs: list[Array], y: Array) -> Array:

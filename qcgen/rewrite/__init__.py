@@ -74,6 +74,7 @@ one table.
 
 LAST: tuple[Pattern, ...] = (
     gather_places,
+    join_gelu,
     join_dynamic_quantize,
     write_out_scales,
     lower_conv_transpose,

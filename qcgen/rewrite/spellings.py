@@ -11,6 +11,7 @@ from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.decompose_float_ops import Steps
+from qcgen.rewrite.quantization import quantizer_to_codes
 from qcgen.rewrite.wiring import Change, Wiring
 
 # Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
@@ -33,8 +34,11 @@ def name_casts(wiring: Wiring, node: Node) -> Change | None:
 
 
 def name_means(wiring: Wiring, node: Node) -> Change | None:
-    """ReduceMean over every axis but the first two; without keepdims a Flatten follows."""
-    if (node.domain, node.op_type) != ("", "ReduceMean"):
+    """ReduceMean over every axis but the first two, which is quantized; without keepdims a Flatten follows.
+
+    In float the two add up in other orders.
+    """
+    if (node.domain, node.op_type) != ("", "ReduceMean") or quantizer_to_codes(wiring, node.outputs[0]) is None:
         return None
     axes, shape = axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
     if axes is None or shape is None or len(shape) < 3:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, isinf, isqrt, prod
 from typing import ClassVar
@@ -27,18 +28,29 @@ MATH_KINDS = (
         "Celu",
         "Cos",
         "Elu",
-        "Erf",
-        "Exp",
         "Floor",
-        "Gelu",
-        "GeluTanh",
         "Log",
         "Mish",
         "Pow",
-        "QuickGelu",
     ),
-    *("Round", "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh"),
+    *("Round", "Selu", "Sin", "Softplus", "Softsign", "Sqrt"),
 )
+
+FUSED = ("soft_float_split", "soft_float_multiply_add", "fused")
+"""What functions of onnxruntime with fused multiply-add need, by their names of shared functions."""
+
+SUPPORT: Mapping[str, tuple[str, ...]] = {
+    "Erf": ("rounded", *FUSED, "fused_erf"),
+    "Exp": (*FUSED, "fused_exponential"),
+    "Gelu": ("rounded", *FUSED, "fused_erf"),
+    "GeluTanh": ("rounded", *FUSED, "fused_tangent"),
+    "HardSigmoid": ("rounded",),
+    "HardSwish": ("rounded",),
+    "QuickGelu": (*FUSED, "fused_logistic"),
+    "Sigmoid": (*FUSED, "fused_logistic"),
+    "Tanh": (*FUSED, "fused_tangent"),
+}
+"""The shared functions that activations call."""
 
 PRODUCTS = {2.0: "Square", 3.0: "Cube"}
 """Powers that are computed as products, by their exponents."""
@@ -137,11 +149,18 @@ def output_step(activation: FloatActivation) -> FloatActivation:
             return activation
 
 
-def uses_math(activation: FloatActivation) -> bool:
-    """Whether the C text needs <math.h>: for functions, or to write infinity."""
+def headers_of(activation: FloatActivation) -> tuple[str, ...]:
+    """<math.h> for functions, or to write infinity; <string.h> where words of numbers are looked at."""
     limits = bounds(activation)
     written = (limits.low, limits.high) if activation.kind in ("Relu", "Clip") else activation.params
-    return activation.kind in MATH_KINDS or any(value is not None and isinf(value) for value in written)
+    is_math = activation.kind in MATH_KINDS or any(value is not None and isinf(value) for value in written)
+    is_fused = "fused" in support_of(activation)
+    return ("math.h",) * (is_math or is_fused) + ("string.h",) * is_fused
+
+
+def support_of(activation: FloatActivation) -> tuple[str, ...]:
+    """The shared functions that it calls."""
+    return SUPPORT.get(activation.kind, ())
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -177,9 +196,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         activation=output_step(op.epilogue),
         bounds=bounds(op.epilogue),
     )
-    support = ("double",) * (number == "double") + ((widens,) if widens else ())
+    support = ("double",) * (number == "double") + ((widens,) if widens else ()) + support_of(op.epilogue)
     constants = (weights, *[bias] * has_bias)
-    headers = ("math.h",) * uses_math(output_step(op.epilogue)) + ("string.h",) * bool(widens)
+    headers = (*headers_of(output_step(op.epilogue)), *("string.h",) * bool(widens))
     scratch = _scratch(g, sums, copies, op.x.dtype.bytes)
     return Prepared(constants, context, scratch, support, Certificate(), headers=headers)
 

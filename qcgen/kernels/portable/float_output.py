@@ -22,7 +22,7 @@ from qcgen.ir.program import (
 )
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Stride, broadcast_strides, constant_order, nest_of, ordered, strides
-from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step, uses_math
+from qcgen.kernels.portable.conv_float import Bounds, bounds, headers_of, output_step, support_of
 from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
 from qcgen.kernels.portable.float_pointwise import SIGNS
 
@@ -138,8 +138,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_in_place=bool(in_place),
     )
     is_infinite = any(bool(np.isinf(table.values).any()) for table in tables)
-    headers = ("math.h",) if is_infinite or uses_math(activation) else ()
-    support = ("rounded",) if any(step.is_rounded for step in context.steps) else ()
+    headers = (*("math.h",) * is_infinite, *headers_of(activation))
+    is_rounded = any(step.is_rounded for step in context.steps)
+    support = tuple(dict.fromkeys((*("rounded",) * is_rounded, *support_of(activation))))
     return Prepared(tuple(tables), context, (), support, certificate, in_place, headers=headers)
 
 

@@ -13,7 +13,7 @@ from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator
 from qcgen.kernels.binary import binary_nest, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
-from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step, uses_math
+from qcgen.kernels.portable.conv_float import Bounds, bounds, headers_of, output_step, support_of
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
     context = UnaryContext(nest, op.x.dtype.c, output_step(op.activation), bounds(op.activation))
     in_place = (0,) if "x" in nest.same_places else ()
-    headers = ("math.h",) if uses_math(output_step(op.activation)) else ()
-    return Prepared((), context, (), (), Certificate(), in_place, headers=headers)
+    activation = output_step(op.activation)
+    support, headers = support_of(activation), headers_of(activation)
+    return Prepared((), context, (), support, Certificate(), in_place, headers=headers)
 
 
 def prepare_binary(op: Operator, setting: Setting) -> Prepared:

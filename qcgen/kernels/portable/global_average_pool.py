@@ -31,6 +31,8 @@ class GlobalAveragePoolContext(Context):
 
 def why_not(op: Operator, setting: Setting) -> str | None:
     """Serves every global average pooling of a whole image."""
+    if isinstance(op, GlobalAveragePool) and op.requantize is None:
+        return "its numbers are floats"
     return why_no_mean(op) or (ROW_BY_ROW if setting.in_rows else None)
 
 

@@ -12,6 +12,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Scaling, Softmax, WideSoftmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
+from qcgen.kernels.portable.conv_float import FUSED
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import words
 
@@ -94,7 +95,8 @@ def prepare_float(op: Operator, setting: Setting) -> Prepared:
     """No constants."""
     assert isinstance(op, FloatSoftmax)
     context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log)
-    return Prepared((), context, (), (), Certificate(), in_place(op.x, setting), headers=("math.h",))
+    support, headers = ((), ("math.h",)) if op.is_log else ((*FUSED, "fused_exponential"), ("math.h", "string.h"))
+    return Prepared((), context, (), support, Certificate(), in_place(op.x, setting), headers=headers)
 
 
 @dataclass(frozen=True)

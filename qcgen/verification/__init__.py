@@ -161,7 +161,7 @@ def _compared(
         after = _against(before, program, values, got)
     if case.expected is not None:
         # Recorded float outputs have rounding errors of their own.
-        allowed = {name: 2 * bound for name, bound in tolerances(program, values).items()}
+        allowed = {name: 2 * bound for name, bound in tolerances(program, values, is_alike=False).items()}
         after = add(before, case.expected, got, allowed)
     return after, values
 

@@ -229,6 +229,8 @@ def test_integer_code_has_no_float_and_calls_nothing_but_string_functions(each):
     if not is_float(each):
         forbidden |= {"float", "math", "long", "INFINITY"}
         assert not re.search(r"\b\d+\.\d", code)
+    if f"{each.name}_rounded" in words:
+        forbidden.discard("volatile")  # where the compiler is not known, it keeps products from becoming part of sums
     assert not words & forbidden
     headers = set(re.findall(r"#include (\S+)", code))
     assert headers <= {f'"{each.name}.h"', "<string.h>"} | ({"<math.h>"} if is_float(each) else set())

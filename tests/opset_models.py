@@ -36,6 +36,10 @@ def codes(*shape: int, dtype: str = "int8") -> Operand:
     return (dtype, shape or IMAGE)
 
 
+def truths(*shape: int) -> Operand:
+    return ("bool", shape or IMAGE)
+
+
 def real(value: Any) -> np.ndarray:
     return np.asarray(value, np.float32)
 
@@ -69,7 +73,14 @@ BINARY = [*two(floats(), floats(4, 1)), Variant([floats(), floats()]), Variant([
 CHOICE = [Variant([floats()]), Variant([floats(), real(0.5)]), Variant([floats(), floats(4, 1), floats()])]
 MATRICES = [real(0.02), np.array(3, np.uint8), few(5, 4), real(0.01), np.array(0, np.int8)]
 
+TRUTHS = [Variant([truths(), truths()]), Variant([truths(), truths(4, 1)])]
+
 VARIANTS: dict[str, list[Variant]] = {
+    **dict.fromkeys(("And", "Or", "Xor"), TRUTHS),
+    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), BINARY),
+    "Equal": [*TRUTHS, *BINARY],
+    "Not": [Variant([truths()])],
+    "Where": [Variant([truths(), floats(), floats(4, 1)]), Variant([truths(4, 1), floats(), real(0.7)])],
     **dict.fromkeys(("Add", "Sub", "Mul"), BINARY),
     **dict.fromkeys(("ArgMax", "ArgMin"), one({}, {"axis": -1, "keepdims": 0}, {"axis": 1, "select_last_index": 1})),
     "AveragePool": one(WINDOW, CEIL, {**CEIL, "count_include_pad": 1}, SAME, {**WINDOW, "dilations": [1, 2]}),

@@ -47,7 +47,8 @@ REFUSED = {
 
 OF_POSITIVE_NUMBERS = ("Log", "Sqrt")
 
-CODES_OUT = ("ArgMax", "ArgMin", "DynamicQuantizeLinear", "QuantizeLinear", "Shape")
+TRUTHS_OUT = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor")
+CODES_OUT = ("ArgMax", "ArgMin", "DynamicQuantizeLinear", "QuantizeLinear", "Shape", *TRUTHS_OUT)
 """Operators whose results are no floats that could be quantized."""
 
 
@@ -85,6 +86,7 @@ def feeds_of(model: ModelProto) -> dict[str, np.ndarray]:
         values = (
             np.abs(values) + 0.1 if any(node.op_type in OF_POSITIVE_NUMBERS for node in model.graph.node) else values
         )
+        values = values > 0 if dtype == np.bool_ else values
         feeds[each.name] = (values if dtype == np.float32 else values * 40 + 100 * (dtype == np.uint8)).astype(dtype)
     return feeds
 

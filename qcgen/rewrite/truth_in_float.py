@@ -17,6 +17,9 @@ from qcgen.rewrite.wiring import Wiring
 EXACT = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Integers that float32 holds, so that they compare as their numbers do."""
 
+INPUTS = {"Cast": 1, "Not": 1, "Where": 3, **dict.fromkeys(("And", "Or", "Xor", *COMPARISONS), 2)}
+"""How many a node has that is well-formed; others are reported when they are checked."""
+
 JOINED = {"And": "Mul", "Or": "Max"}
 """What of the numbers 0 and 1 is what of truth values."""
 
@@ -60,7 +63,9 @@ class _Numbers:
     def _forms(self, node: Node) -> list[Node]:
         """A node's form with numbers, None if it has or needs none."""
         is_bool = [name and _dtype(self._graph, name) is DType.BOOL for name in (*node.inputs, *node.outputs[:1])]
-        if node.domain or not any(is_bool):
+        if node.domain or not any(is_bool) or not node.outputs or not node.outputs[0]:
+            return []
+        if node.op_type in INPUTS and (not all(node.inputs) or len(node.inputs) != INPUTS[node.op_type]):
             return []
         match node.op_type:
             case "Cast":
@@ -90,7 +95,7 @@ class _Numbers:
     def _comparison(self, node: Node) -> list[Node]:
         """1 where two numbers compare so, else 0; integers that float32 holds are converted before."""
         types, inputs, casts = [_dtype(self._graph, name) for name in node.inputs], [], []
-        if len(types) != 2 or any(dtype not in (*EXACT, DType.FLOAT32) for dtype in types):
+        if any(dtype not in (*EXACT, DType.FLOAT32) for dtype in types):
             return []
         for name, dtype in zip(node.inputs, types, strict=True):
             if dtype is not DType.FLOAT32:
@@ -103,7 +108,7 @@ class _Numbers:
 
     def _choice(self, node: Node) -> list[Node]:
         """Where of float32 numbers by a comparison of others, or by numbers that are 0 or not."""
-        if len(node.inputs) != 3 or any(_dtype(self._graph, name) is not DType.FLOAT32 for name in node.inputs[1:]):
+        if any(_dtype(self._graph, name) is not DType.FLOAT32 for name in node.inputs[1:]):
             return []
         condition, *chosen = node.inputs
         maker, is_negated = self._wiring.producers.get(condition), False

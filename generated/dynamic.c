@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x13a3d99e
+#if DYNAMIC_HEADER_ID != 0x680ea15b
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -77,7 +77,7 @@ struct dynamic_arena_behind {
 DYNAMIC_CODE_ATTR static inline float dynamic_rounded(float number)
 {
 #if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
-    return number; /* each operation is a call of a function */
+    return number; /* in software each operation is a function call */
 #elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
     __asm__("" : "+t"(number));
     return number;

@@ -10,9 +10,9 @@
  *   1  lstm  DynamicQuantizeLSTM  portable/dynamic_parameter              0        0 B      0 B
  *   2  lstm  DynamicQuantizeLSTM  portable/dynamic_parameter              0        0 B      0 B
  *   3  lstm  DynamicQuantizeLSTM  portable/dynamic_quantize               0        0 B      0 B
- *   4  lstm  DynamicQuantizeLSTM  portable/dynamic_lstm               2 400    1 056 B     92 B
+ *   4  lstm  DynamicQuantizeLSTM  portable/dynamic_lstm               2 400    1 056 B     68 B
  *
- * arena    117 B for tensors between nodes and for scratch; no placement of them needs less
+ * arena    93 B for tensors between nodes and for scratch; no placement of them needs less
  * dynamic  scale and zero point of 1 tensor are known at run time only; all sums are bounded for every input
  *
  * lstm
@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x8bb4d483
+#if DYNAMIC_LSTM_HEADER_ID != 0x8fb02bfa
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -149,7 +149,7 @@ DYNAMIC_LSTM_CODE_ATTR static uint32_t dynamic_lstm_soft_float_multiply_add(uint
 DYNAMIC_LSTM_CODE_ATTR static inline float dynamic_lstm_rounded(float number)
 {
 #if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
-    return number; /* each operation is a call of a function */
+    return number; /* in software each operation is a function call */
 #elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
     __asm__("" : "+t"(number));
     return number;
@@ -178,7 +178,7 @@ DYNAMIC_LSTM_CODE_ATTR static inline int32_t dynamic_lstm_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
-/* a * b + c, rounded once: by the core or its library, or in integers where neither has it. No result is subnormal. */
+/* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 DYNAMIC_LSTM_CODE_ATTR static inline float dynamic_lstm_fused(float a, float b, float c)
 {
 #if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
@@ -476,10 +476,7 @@ DYNAMIC_LSTM_CONST_ATTR static const float dynamic_lstm_n4_lstm_bias[12 * 4] = {
          0.25f,   0.34375f, -0.453125f, -0.703125f,
 };
 
-/*
- * dynamic_lstm_n4_lstm: h becomes codes less their zero point, between its smallest and its largest element or 0; their
- * scale.
- */
+/* dynamic_lstm_n4_lstm: quantizes h by its extremes, 0 included: codes less the zero point. Returns the scale. */
 DYNAMIC_LSTM_CODE_ATTR static float dynamic_lstm_n4_lstm_quantize(const float *h, int16_t *codes)
 {
     enum { UNITS = 6, CODES = 255 };
@@ -603,17 +600,17 @@ DYNAMIC_LSTM_CODE_ATTR void dynamic_lstm_run(const float *x, float *y, void *are
     DYNAMIC_LSTM_ASSERT((uintptr_t)arena % (sizeof(struct dynamic_lstm_arena_behind) - sizeof(dynamic_lstm_arena))
         == 0);
     DYNAMIC_LSTM_ASSERT(DYNAMIC_LSTM_ARE_APART(x, 80, y, 240));
-    DYNAMIC_LSTM_ASSERT(DYNAMIC_LSTM_ARE_APART(x, 80, arena, 117));
-    DYNAMIC_LSTM_ASSERT(DYNAMIC_LSTM_ARE_APART(y, 240, arena, 117));
+    DYNAMIC_LSTM_ASSERT(DYNAMIC_LSTM_ARE_APART(x, 80, arena, 93));
+    DYNAMIC_LSTM_ASSERT(DYNAMIC_LSTM_ARE_APART(y, 240, arena, 93));
     /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     dynamic_lstm_lstm(x, arena);
     DYNAMIC_LSTM_HOOK(0);
-    dynamic_lstm_n1_lstm(arena, (void *)(bytes + 112));
+    dynamic_lstm_n1_lstm(arena, (void *)(bytes + 88));
     DYNAMIC_LSTM_HOOK(1);
-    dynamic_lstm_n2_lstm(arena, (void *)(bytes + 116));
+    dynamic_lstm_n2_lstm(arena, (void *)(bytes + 92));
     DYNAMIC_LSTM_HOOK(2);
-    dynamic_lstm_n3_lstm(x, (void *)(bytes + 112), (void *)(bytes + 116), (void *)(bytes + 92));
+    dynamic_lstm_n3_lstm(x, (void *)(bytes + 88), (void *)(bytes + 92), (void *)(bytes + 68));
     DYNAMIC_LSTM_HOOK(3);
-    dynamic_lstm_n4_lstm((void *)(bytes + 92), (void *)(bytes + 112), (void *)(bytes + 116), y, arena);
+    dynamic_lstm_n4_lstm((void *)(bytes + 68), (void *)(bytes + 88), (void *)(bytes + 92), y, arena);
     DYNAMIC_LSTM_HOOK(4);
 }

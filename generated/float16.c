@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x2e6d2cfa
+#if FLOAT16_HEADER_ID != 0xa809702b
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -313,7 +313,7 @@ FLOAT16_CODE_ATTR static void float16_y(const float *x, float *y)
     }
 }
 
-/* float16_mean: the mean of a channel. Four sums side by side, as in onnxruntime, whose numbers depend on the order. */
+/* float16_mean: the mean of a channel, added up in onnxruntime's order: four sums side by side. */
 FLOAT16_CODE_ATTR static float float16_mean_mean(const float *x)
 {
     enum { PIXELS = 25, FOURS = PIXELS / 4 * 4, X_PIXEL = 4 };

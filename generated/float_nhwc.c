@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0xc5432b34
+#if FLOAT_NHWC_HEADER_ID != 0x3264bc43
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -52,7 +52,7 @@ struct float_nhwc_arena_behind {
 FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_rounded(float number)
 {
 #if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
-    return number; /* each operation is a call of a function */
+    return number; /* in software each operation is a function call */
 #elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
     __asm__("" : "+t"(number));
     return number;

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x66724d07
+#if FLOAT_TAIL_HEADER_ID != 0xb1dfc37c
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -162,7 +162,7 @@ FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_multiply_add(uint32_t
     return float_tail_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
-/* a * b + c, rounded once: by the core or its library, or in integers where neither has it. No result is subnormal. */
+/* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 FLOAT_TAIL_CODE_ATTR static inline float float_tail_fused(float a, float b, float c)
 {
 #if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xf293cef6
+#if NETWORK_QDQ_HEADER_ID != 0x228e1323
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -293,7 +293,7 @@ NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_multiply_add(uint32
     return network_qdq_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
-/* a * b + c, rounded once: by the core or its library, or in integers where neither has it. No result is subnormal. */
+/* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 NETWORK_QDQ_CODE_ATTR static inline float network_qdq_fused(float a, float b, float c)
 {
 #if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)

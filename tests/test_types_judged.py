@@ -197,6 +197,14 @@ def test_products_between_such_codes_are_integers(name):
     assert "Conv" not in operators
 
 
+def test_a_constant_mask_may_be_an_output_too():
+    require("gcc")
+    model = chain(("Where", "mask a k", "y"), mask=MASK, k=HALF)
+    model.graph.output.append(helper.make_tensor_value_info("mask", TensorProto.BOOL, MASK.shape))
+    result = verify(qcgen.compile(model, name="net"), cases=2, flags=("-O0",))
+    assert result.is_right, result
+
+
 def test_codes_of_4_bits_saturate_at_their_ends():
     require("gcc")
     node = helper.make_node("QuantizeLinear", ["a", "s"], ["y"], name="q", output_dtype=TensorProto.INT4)

@@ -114,6 +114,11 @@ class Graph:
         """The node that computes each tensor."""
         return {name: node for node in reversed(self.nodes) for name in node.outputs}
 
+    def dtype(self, name: str) -> DType | None:
+        """The element type of a tensor or constant, None if it is not known."""
+        array = self.constants.get(name)
+        return self.value(name).dtype if array is None else DType.of(array)
+
     def value(self, name: str) -> Value:
         """What is known of a tensor; an unknown one has neither type nor shape."""
         return self.values.get(name, Value(name, None, None))

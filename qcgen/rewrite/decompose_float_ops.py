@@ -54,9 +54,7 @@ class Steps:
 def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
     """A float node as several simpler ones."""
     way = WAYS.get((node.domain, node.op_type))
-    array = wiring.constant(node.input(0))
-    dtype = wiring.graph.value(node.input(0)).dtype if array is None else DType.of(array)
-    is_float = dtype is DType.FLOAT32
+    is_float = wiring.graph.dtype(node.input(0)) is DType.FLOAT32
     return way(wiring, node) if way is not None and is_float and not any(node.outputs[1:]) else None
 
 

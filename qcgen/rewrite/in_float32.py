@@ -37,8 +37,7 @@ def in_float32(graph: Graph) -> Graph:
 
 
 def _is_half(graph: Graph, name: str) -> bool:
-    array = graph.constants.get(name)
-    return array.dtype == np.float16 if array is not None else graph.value(name).dtype is DType.FLOAT16
+    return graph.dtype(name) is DType.FLOAT16
 
 
 class _Rounding:

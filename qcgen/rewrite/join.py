@@ -214,7 +214,7 @@ def _is_constant(wiring: Wiring, tensor: str) -> bool:
     return wiring.constant(tensor if found is None else found.codes) is not None
 
 
-# What DynamicQuantizeLinear is short for, as exporters write it that know only ai.onnx's older operators.
+# The operators that DynamicQuantizeLinear stands for, written out.
 
 Made = str | float | tuple[object, ...]
 """A tensor by its role, a constant number, or an operator of others: (op_type, form, ...)."""
@@ -225,9 +225,9 @@ CODE_OF_ZERO: Made = ("Cast", ("Round", ("Clip", ("Sub", 0.0, ("Div", LOWEST, "s
 
 
 def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
-    """QuantizeLinear of x with the scale and the zero point that DynamicQuantizeLinear finds, all of them uint8.
+    """QuantizeLinear of x to uint8 with the scale and the zero point that DynamicQuantizeLinear finds.
 
-    Of a tensor of zeros the chain makes NaN, where the operator has the scale 1.
+    For a tensor of zeros the chain gives NaN, and the operator the scale 1.
     Source: the function body of DynamicQuantizeLinear-11 in ONNX.
     """
     if (node.domain, node.op_type) != ("", "QuantizeLinear") or len(node.inputs) != 3:

@@ -1,4 +1,4 @@
-"""Activations whose scale is another for each channel, as of NNCF's depthwise convolutions, or for each block."""
+"""Activations with a scale for each channel, as before NNCF's depthwise convolutions, or for each block."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.fuse_convolution import weights
+from qcgen.rewrite.fuse_normalization import float_constant
 from qcgen.rewrite.quantization import (
     Dequantized,
     GraphQuantization,
     by_element,
-    dequantized,
     is_dequantize,
     is_quantize,
     quantization_of,
@@ -51,7 +51,7 @@ def scale_weights_by_output(wiring: Wiring, node: Node) -> Change | None:
     y = None if last is None or not is_quantize(last) else _by_channel(wiring, last)
     if w is None or last is None or y is None or wiring.graph.constants[w.codes].shape[0] != y.scale.size:
         return None
-    steps, bias = Steps(wiring, last), _numbers(wiring, node.input(2))
+    steps, bias = Steps(wiring, last), float_constant(wiring, node.input(2))
     if bias is None and node.input(2):
         return None
     scaled = _scaled(steps, w, ONE / y.scale)
@@ -83,16 +83,6 @@ def _scaled(steps: Steps, w: Dequantized, factors: Array) -> str:
     scale, zero_point = by.scale * factors, np.broadcast_to(by.zero_point, factors.shape)
     constants = steps.constant("scales", scale), steps.constant("zero_points", zero_point)
     return steps.step("DequantizeLinear", w.codes, *constants, axis=0)
-
-
-def _numbers(wiring: Wiring, tensor: str) -> Array | None:
-    """The float32 values of a bias, None if they are not known."""
-    found = dequantized(wiring, tensor)
-    codes = wiring.constant(tensor if found is None else found.codes)
-    if codes is None or found is None:
-        return codes if codes is not None and codes.dtype == np.float32 else None
-    by = found.quantization
-    return np.asarray((codes.astype(np.int64) - by.zero_point).astype(np.float32) * by.scale)
 
 
 # What is left divides or multiplies by the scales in float32, each number as onnxruntime does.

@@ -1,4 +1,4 @@
-"""Truth values are the float32 numbers 1 and 0: tensors of bool are left at the boundary alone."""
+"""Truth values become the float32 numbers 1 and 0: only inputs and outputs of the model stay bool."""
 
 from __future__ import annotations
 
@@ -18,25 +18,20 @@ EXACT = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Integers that float32 holds, so that they compare as their numbers do."""
 
 INPUTS = {"Cast": 1, "Not": 1, "Where": 3, **dict.fromkeys(("And", "Or", "Xor", *COMPARISONS), 2)}
-"""How many a node has that is well-formed; others are reported when they are checked."""
+"""The number of inputs of a well-formed node; check reports the others."""
 
 JOINED = {"And": "Mul", "Or": "Max"}
-"""What of the numbers 0 and 1 is what of truth values."""
+"""The operator of the numbers 0 and 1, by that of truth values."""
 
 
 def truth_in_float(graph: Graph) -> Graph:
     """The graph in which comparisons give 1 and 0, and what reads these reads numbers.
 
-    A bool input is converted once, and so is an output. Nodes of types that have no such form stay as they are.
+    A bool input is converted once, and so is an output. Nodes of other types stay, and check refuses them.
     """
-    if not any(_dtype(graph, name) is DType.BOOL for node in graph.nodes for name in (*node.inputs, *node.outputs)):
+    if not any(graph.dtype(name) is DType.BOOL for node in graph.nodes for name in (*node.inputs, *node.outputs)):
         return graph
     return _Numbers(graph).changed()
-
-
-def _dtype(graph: Graph, name: str) -> DType | None:
-    array = graph.constants.get(name)
-    return graph.value(name).dtype if array is None else DType.of(array)
 
 
 class _Numbers:
@@ -55,14 +50,14 @@ class _Numbers:
         for node in self._graph.nodes:
             self._nodes += self._forms(node) or [node]
         for name in self._graph.outputs:
-            if name in self._number and name not in self._graph.inputs:
+            if name in self._number and name not in (*self._graph.inputs, *self._graph.constants):
                 self._nodes.append(self._cast(self._number[name], DType.BOOL, name))
         graph = self._graph
         return replace(graph, nodes=tuple(self._nodes), constants={**graph.constants, **self._constants})
 
     def _forms(self, node: Node) -> list[Node]:
-        """A node's form with numbers, None if it has or needs none."""
-        is_bool = [name and _dtype(self._graph, name) is DType.BOOL for name in (*node.inputs, *node.outputs[:1])]
+        """The nodes that take a node's place; none if it stays."""
+        is_bool = [name and self._graph.dtype(name) is DType.BOOL for name in (*node.inputs, *node.outputs[:1])]
         if node.domain or not any(is_bool) or not node.outputs or not node.outputs[0]:
             return []
         if node.op_type in INPUTS and (not all(node.inputs) or len(node.inputs) != INPUTS[node.op_type]):
@@ -85,8 +80,7 @@ class _Numbers:
                 return self._comparison(node)
             case _ if ("", node.op_type) in RULES and is_bool[0] and is_bool[-1]:
                 read = (
-                    self._read(name) if name and _dtype(self._graph, name) is DType.BOOL else name
-                    for name in node.inputs
+                    self._read(name) if name and self._graph.dtype(name) is DType.BOOL else name for name in node.inputs
                 )
                 written = tuple(self._write(node, index) for index in range(len(node.outputs)))
                 return [replace(node, inputs=tuple(read), outputs=written)]
@@ -94,7 +88,7 @@ class _Numbers:
 
     def _comparison(self, node: Node) -> list[Node]:
         """1 where two numbers compare so, else 0; integers that float32 holds are converted before."""
-        types, inputs, casts = [_dtype(self._graph, name) for name in node.inputs], [], []
+        types, inputs, casts = [self._graph.dtype(name) for name in node.inputs], [], []
         if any(dtype not in (*EXACT, DType.FLOAT32) for dtype in types):
             return []
         for name, dtype in zip(node.inputs, types, strict=True):
@@ -108,7 +102,7 @@ class _Numbers:
 
     def _choice(self, node: Node) -> list[Node]:
         """Where of float32 numbers by a comparison of others, or by numbers that are 0 or not."""
-        if any(_dtype(self._graph, name) is not DType.FLOAT32 for name in node.inputs[1:]):
+        if any(self._graph.dtype(name) is not DType.FLOAT32 for name in node.inputs[1:]):
             return []
         condition, *chosen = node.inputs
         maker, is_negated = self._wiring.producers.get(condition), False
@@ -125,10 +119,10 @@ class _Numbers:
         """A Cast to bool compares with 0; one from bool converts 0 and 1."""
         x, to = node.inputs[0], node.attributes.get("to")
         dtype = element_type(to) if isinstance(to, int) else None
-        if _dtype(self._graph, x) is DType.BOOL:
+        if self._graph.dtype(x) is DType.BOOL:
             return [] if dtype is None else [replace(node, inputs=(self._read(x),))]
         casts = []
-        if _dtype(self._graph, x) is not DType.FLOAT32:
+        if self._graph.dtype(x) is not DType.FLOAT32:
             casts.append(self._cast(x, DType.FLOAT32, self._fresh(f"{x} as a number")))
             x = casts[0].outputs[0]
         return [*casts, self._select(node, "equal", (x, self._zero, self._zero, self._one), self._write(node))]

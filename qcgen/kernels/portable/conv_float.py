@@ -21,23 +21,11 @@ from qcgen.kernels.text import Described, counted, described, window_shape
 STEP = 4  # taps that share one load and store of a sum
 MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers
 WHOLE = 64  # up to so many taps are summed in one chain of additions
-MATH_KINDS = (
-    *(
-        "Abs",
-        "Ceil",
-        "Celu",
-        "Cos",
-        "Elu",
-        "Floor",
-        "Log",
-        "Mish",
-        "Pow",
-    ),
-    *("Round", "Selu", "Sin", "Softplus", "Softsign", "Sqrt"),
-)
+MATH_KINDS = frozenset("Abs Ceil Celu Cos Elu Floor Log Mish Pow Round Selu Sin Softplus Softsign Sqrt".split())
+"""Activations that call functions of <math.h>."""
 
 FUSED = ("soft_float_split", "soft_float_multiply_add", "fused")
-"""What functions of onnxruntime with fused multiply-add need, by their names of shared functions."""
+"""The shared functions below those that need fused multiply-add."""
 
 SUPPORT: Mapping[str, tuple[str, ...]] = {
     "Erf": ("rounded", *FUSED, "fused_erf"),

@@ -82,8 +82,10 @@ def _note(x: DType, y: DType, whole: DType | None) -> str:
         return ": whether a number is not 0"
     if whole is None:
         return ", by way of float, as in onnxruntime" if y is DType.FLOAT16 and x is not DType.FLOAT32 else ""
-    found = ["truncated", f"what {whole.value} does not hold becomes its lowest number, as on x86-64"] * x.is_float
-    return ": " + ", ".join([*found, *["the low bits"] * (whole is not y)])
+    how = (
+        f"truncated to {whole.value} as on x86-64, the lowest number for what that does not hold" if x.is_float else ""
+    )
+    return ": " + "; ".join([how] * x.is_float + ["the low bits"] * (whole is not y))
 
 
 CONVERT = Kernel("portable/convert", ConvertContext, frozenset(), why_not, prepare)

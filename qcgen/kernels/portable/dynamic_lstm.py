@@ -56,7 +56,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     bias = by_unit("bias", op.bias, "what is added to the sums")
     constants = (*_rows("input", op.weights), *_rows("state", op.state_weights), bias, *initial_tables(op, setting))
     reach = max(_reach(op.weights), _reach(op.state_weights))
-    scratch = Scratch(3 * op.units * 4 + (op.x.shape[2] + op.units) * 2, 4)
+    scratch = Scratch(2 * op.units * 4 + (op.x.shape[2] + op.units) * 2, 4)
     support = ("rounded", "nearest", *FUSED, "fused_logistic", "fused_tangent")
     certificate = Certificate((-reach, reach))
     return Prepared(constants, context, (scratch,), support, certificate, headers=("math.h", "string.h"))

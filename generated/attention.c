@@ -46,17 +46,12 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x5f807e0f
+#if ATTENTION_HEADER_ID != 0x33810d28
 #error "attention.h was not generated together with this file"
 #endif
 
 #ifndef ATTENTION_CONST_ATTR
 #define ATTENTION_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef ATTENTION_CODE_ATTR
-#define ATTENTION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -76,6 +71,37 @@ struct attention_arena_behind {
     attention_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef ATTENTION_CODE_ATTR
+#define ATTENTION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR
+#endif
+
+#if defined(__clang__)
+#define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
+#elif defined(__GNUC__)
+#define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
+#else
+#define ATTENTION_SHARED ATTENTION_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define ATTENTION_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define ATTENTION_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char attention_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -84,26 +110,6 @@ ATTENTION_CODE_ATTR static int32_t attention_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#ifdef __clang__
-#define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
-#else
-#define ATTENTION_SHARED ATTENTION_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
-#endif
-#define ATTENTION_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR
-#define ATTENTION_SHARED ATTENTION_CODE_ATTR
-#define ATTENTION_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
-#endif
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
@@ -138,8 +144,8 @@ ATTENTION_NOINLINE static int32_t attention_soft_float_code(int32_t acc, int32_t
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right = right < 0 ? 0 : right;
-    right = right > 31 ? 31 : right;
+    right &= ~(right >> 31); /* at least 0 */
+    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
     below = (UINT32_C(1) << right) - 1u;
     significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
     return ((int32_t)significand ^ sign) - sign;

@@ -17,17 +17,12 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0xe1b9a9cb
+#if BATCH_NORMALIZATION_HEADER_ID != 0x9995c99a
 #error "batch_normalization.h was not generated together with this file"
 #endif
 
 #ifndef BATCH_NORMALIZATION_CONST_ATTR
 #define BATCH_NORMALIZATION_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef BATCH_NORMALIZATION_CODE_ATTR
-#define BATCH_NORMALIZATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -47,16 +42,20 @@ struct batch_normalization_arena_behind {
     batch_normalization_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char batch_normalization_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef BATCH_NORMALIZATION_CODE_ATTR
+#define BATCH_NORMALIZATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define BATCH_NORMALIZATION_NOINLINE BATCH_NORMALIZATION_CODE_ATTR __attribute__((noinline))
 #else
 #define BATCH_NORMALIZATION_NOINLINE BATCH_NORMALIZATION_CODE_ATTR
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char batch_normalization_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* batch_normalization_normal_q: slope of a channel's line, everywhere. */
 BATCH_NORMALIZATION_CONST_ATTR static const int32_t batch_normalization_normal_q_slope[3] = {

@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x6ade4953
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x77e80252
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -34,11 +34,6 @@
 #define CONSTANT_TIME_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONSTANT_TIME_CORTEX_M4_CODE_ATTR
-#define CONSTANT_TIME_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef CONSTANT_TIME_CORTEX_M4_HOOK
 #define CONSTANT_TIME_CORTEX_M4_HOOK(node) ((void)0)
@@ -51,6 +46,37 @@
 #define CONSTANT_TIME_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONSTANT_TIME_CORTEX_M4_CODE_ATTR
+#define CONSTANT_TIME_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR __attribute__((noinline))
+#else
+#define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define CONSTANT_TIME_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define CONSTANT_TIME_CORTEX_M4_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+/* steps of loops, which gcc -Os would call */
+#define CONSTANT_TIME_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define CONSTANT_TIME_CORTEX_M4_INLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR inline
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define CONSTANT_TIME_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define CONSTANT_TIME_CORTEX_M4_OS_INLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char constant_time_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -59,27 +85,6 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static int32_t constant_time_cortex_m4_multipl
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#define CONSTANT_TIME_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR
-#define CONSTANT_TIME_CORTEX_M4_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-/* steps of loops, which gcc -Os would call */
-#define CONSTANT_TIME_CORTEX_M4_INLINE inline __attribute__((always_inline))
-#else
-#define CONSTANT_TIME_CORTEX_M4_INLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR inline
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
-#define CONSTANT_TIME_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
-#else
-#define CONSTANT_TIME_CORTEX_M4_OS_INLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR inline
-#endif
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
@@ -115,17 +120,16 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_soft_flo
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right = right < 0 ? 0 : right;
-    right = right > 31 ? 31 : right;
+    right &= ~(right >> 31); /* at least 0 */
+    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
     below = (UINT32_C(1) << right) - 1u;
     significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
     return ((int32_t)significand ^ sign) - sign;
 }
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define CONSTANT_TIME_CORTEX_M4_DSP 1
 #else

@@ -15,17 +15,12 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x11f5667e
+#if CONV1D_CAUSAL_HEADER_ID != 0xde0a81a4
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
 #ifndef CONV1D_CAUSAL_CONST_ATTR
 #define CONV1D_CAUSAL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV1D_CAUSAL_CODE_ATTR
-#define CONV1D_CAUSAL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,6 +40,24 @@ struct conv1d_causal_arena_behind {
     conv1d_causal_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV1D_CAUSAL_CODE_ATTR
+#define CONV1D_CAUSAL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR __attribute__((noinline))
+#else
+#define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv1d_causal_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -53,19 +66,6 @@ CONV1D_CAUSAL_CODE_ATTR static int32_t conv1d_causal_multiply_high(int32_t a, in
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR __attribute__((noinline))
-#else
-#define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
-#endif
 
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
 CONV1D_CAUSAL_CONST_ATTR static const int8_t conv1d_causal_conv1_weights[6 * 12] = {

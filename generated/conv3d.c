@@ -15,17 +15,12 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xd1ec6e55
+#if CONV3D_HEADER_ID != 0x3b198f2c
 #error "conv3d.h was not generated together with this file"
 #endif
 
 #ifndef CONV3D_CONST_ATTR
 #define CONV3D_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV3D_CODE_ATTR
-#define CONV3D_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,6 +40,23 @@ struct conv3d_arena_behind {
     conv3d_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV3D_CODE_ATTR
+#define CONV3D_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+#define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define CONV3D_NOINLINE CONV3D_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV3D_INLINE CONV3D_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv3d_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -53,18 +65,6 @@ CONV3D_CODE_ATTR static int32_t conv3d_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#else
-#define CONV3D_NOINLINE CONV3D_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV3D_INLINE CONV3D_CODE_ATTR inline
-#endif
 
 /* conv3d_conv1: weights [3 channels][2 input channels][2 planes][3 rows][3 columns]. */
 CONV3D_CONST_ATTR static const int8_t conv3d_conv1_weights[3 * 36] = {

@@ -15,17 +15,12 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x5f9a65cc
+#if CONV3X3_INT8_HEADER_ID != 0x05112166
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
 #ifndef CONV3X3_INT8_CONST_ATTR
 #define CONV3X3_INT8_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV3X3_INT8_CODE_ATTR
-#define CONV3X3_INT8_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,6 +40,24 @@ struct conv3x3_int8_arena_behind {
     conv3x3_int8_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV3X3_INT8_CODE_ATTR
+#define CONV3X3_INT8_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR __attribute__((noinline))
+#else
+#define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV3X3_INT8_INLINE CONV3X3_INT8_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv3x3_int8_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -53,19 +66,6 @@ CONV3X3_INT8_CODE_ATTR static int32_t conv3x3_int8_multiply_high(int32_t a, int3
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR __attribute__((noinline))
-#else
-#define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define CONV3X3_INT8_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV3X3_INT8_INLINE CONV3X3_INT8_CODE_ATTR inline
-#endif
 
 /* conv3x3_int8_conv1: weights [8 channels][3 rows][3 columns][4 input channels]. */
 CONV3X3_INT8_CONST_ATTR static const int8_t conv3x3_int8_conv1_weights[8 * 36] = {

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xb8dd344e
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x40dd807c
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -30,11 +30,6 @@
 
 #ifndef CONV_BY_WORD_CORTEX_M0_CONST_ATTR
 #define CONV_BY_WORD_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_BY_WORD_CORTEX_M0_CODE_ATTR
-#define CONV_BY_WORD_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -54,24 +49,42 @@ struct conv_by_word_cortex_m0_arena_behind {
     conv_by_word_cortex_m0_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char conv_by_word_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_BY_WORD_CORTEX_M0_CODE_ATTR
+#define CONV_BY_WORD_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR __attribute__((noinline))
+#else
+#define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
 /* what it points at is addressed from it */
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
-#define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR
 #define CONV_BY_WORD_CORTEX_M0_MOVED(pointer)
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define CONV_BY_WORD_CORTEX_M0_INLINE inline __attribute__((always_inline))
 #else
 #define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char conv_by_word_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/*
+ * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
+ */
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#define CONV_BY_WORD_CORTEX_M0_IS_THUMB1 1
+#else
+#define CONV_BY_WORD_CORTEX_M0_IS_THUMB1 0
 #endif
 
 /*
@@ -87,7 +100,7 @@ typedef struct {
 
 #define CONV_BY_WORD_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_BY_WORD_CORTEX_M0_IS_THUMB1
 /*
  * Instructions for sums of which two take part in ADCS: high_a and high_b are r6 and r7, total_a and total_b r12 and
  * lr. They begin at 0 and are stored at r0, which steps behind them.
@@ -105,7 +118,7 @@ typedef struct {
     "stmia r0!, {r2, r3, r4, r5}\n\t"
 #endif
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_BY_WORD_CORTEX_M0_IS_THUMB1
 /*
  * Adds a group of two elements as the function below does: r0 points at the words, r4 and r5 are the factors. ASRS
  * leaves the highest bit that it shifts out in the carry, which ADCS adds: this rounds without HALF.
@@ -281,7 +294,7 @@ CONV_BY_WORD_CORTEX_M0_NOINLINE static const int32_t *conv_by_word_cortex_m0_con
     const int32_t *pairs, const int32_t *weights,
     conv_by_word_cortex_m0_scalar_sums *sums, const conv_by_word_cortex_m0_scalar_sums *beyond)
 {
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_BY_WORD_CORTEX_M0_IS_THUMB1
     register const int32_t *r0 __asm__("r0") = pairs;
     register const int32_t *r1 __asm__("r1") = weights;
     register conv_by_word_cortex_m0_scalar_sums *r2 __asm__("r2") = sums;

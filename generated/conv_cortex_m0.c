@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x6a960432
+#if CONV_CORTEX_M0_HEADER_ID != 0xaa47989c
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -38,11 +38,6 @@
 #define CONV_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_CORTEX_M0_CODE_ATTR
-#define CONV_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef CONV_CORTEX_M0_HOOK
 #define CONV_CORTEX_M0_HOOK(node) ((void)0)
@@ -60,22 +55,40 @@ struct conv_cortex_m0_arena_behind {
     conv_cortex_m0_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M0_CODE_ATTR
+#define CONV_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M0_NOINLINE CONV_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#define CONV_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
 #define CONV_CORTEX_M0_NOINLINE CONV_CORTEX_M0_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define CONV_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
 #define CONV_CORTEX_M0_MOVED(pointer)
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV_CORTEX_M0_INLINE CONV_CORTEX_M0_CODE_ATTR inline
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char conv_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/*
+ * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
+ */
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#define CONV_CORTEX_M0_IS_THUMB1 1
+#else
+#define CONV_CORTEX_M0_IS_THUMB1 0
 #endif
 
 /*
@@ -91,8 +104,7 @@ typedef struct {
 
 #define CONV_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
-#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_CORTEX_M0_IS_THUMB1 && !defined(CONV_CORTEX_M0_KEEP_R9)
 /*
  * Instructions for sums in registers that compilers use for little but moves, or not at all when they optimize for
  * size: total_a, high_a, total_b and high_b are r8 to r11. HALF or a mask is in r12, in lr where the words end.
@@ -124,8 +136,7 @@ typedef struct {
     "mov r5, r11\n\t"
 #endif
 
-#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_CORTEX_M0_IS_THUMB1 && !defined(CONV_CORTEX_M0_KEEP_R9)
 /* Adds two groups of 2 elements, whose first weight lies k, a string, behind `bytes`. */
 #define CONV_CORTEX_M0_SCALAR_TWO_GROUPS2(k) \
     "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
@@ -197,8 +208,7 @@ static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_two_groups2(
 }
 #endif
 
-#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_CORTEX_M0_IS_THUMB1 && !defined(CONV_CORTEX_M0_KEEP_R9)
 /* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
 #define CONV_CORTEX_M0_SCALAR_GROUP4(k) \
     "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
@@ -355,8 +365,7 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights, const uint8_t *is_large,
     conv_cortex_m0_scalar_sums *sums, const conv_cortex_m0_scalar_sums *beyond)
 {
-#if !defined(CONV_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if CONV_CORTEX_M0_IS_THUMB1 && !defined(CONV_CORTEX_M0_KEEP_R9)
     register const int32_t *r2 __asm__("r2") = pairs;
     register conv_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
     register const conv_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;

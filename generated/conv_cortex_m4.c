@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x07684ca5
+#if CONV_CORTEX_M4_HEADER_ID != 0xf7d63591
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 
 #ifndef CONV_CORTEX_M4_CONST_ATTR
 #define CONV_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_CORTEX_M4_CODE_ATTR
-#define CONV_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,31 +51,36 @@ struct conv_cortex_m4_arena_behind {
     conv_cortex_m4_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M4_CODE_ATTR
+#define CONV_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_CORTEX_M4_NOINLINE CONV_CORTEX_M4_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV_CORTEX_M4_INLINE CONV_CORTEX_M4_CODE_ATTR inline
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
 #define CONV_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define CONV_CORTEX_M4_OS_INLINE CONV_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char conv_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define CONV_CORTEX_M4_DSP 1
 #else

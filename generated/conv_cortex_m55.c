@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0xb47baa83
+#if CONV_CORTEX_M55_HEADER_ID != 0xa6c465f2
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 
 #ifndef CONV_CORTEX_M55_CONST_ATTR
 #define CONV_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_CORTEX_M55_CODE_ATTR
-#define CONV_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,33 +51,41 @@ struct conv_cortex_m55_arena_behind {
     conv_cortex_m55_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_CORTEX_M55_CODE_ATTR
+#define CONV_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV_CORTEX_M55_INLINE CONV_CORTEX_M55_CODE_ATTR inline
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
 #define CONV_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define CONV_CORTEX_M55_OS_INLINE CONV_CORTEX_M55_CODE_ATTR inline
 #endif
 
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char conv_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
+#define CONV_CORTEX_M55_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t conv_cortex_m55_mve_s32; /* four int32 */
 #else
+#define CONV_CORTEX_M55_MVE 0
 typedef struct {
     int32_t lane[4];
 } conv_cortex_m55_mve_s32;
@@ -91,7 +94,7 @@ typedef struct {
 /* Loads four int32. */
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(const int32_t *from)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     return vldrwq_s32(from);
 #else
     conv_cortex_m55_mve_s32 v;
@@ -106,7 +109,7 @@ static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to,
 {
     int8_t *const end = to + count;
 
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     int8x16_t v;
 
     __asm__ volatile(
@@ -130,7 +133,7 @@ static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_fill(int8_t *to, in
 {
     int8_t *const end = to + count;
 
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     const int8x16_t v = vdupq_n_s8(value);
 
     __asm__ volatile(
@@ -150,7 +153,7 @@ static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_fill(int8_t *to, in
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
    Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
-#if defined(__ARM_FEATURE_MVE) && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
+#if CONV_CORTEX_M55_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define CONV_CORTEX_M55_MVE_LOOPS
 #else
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
@@ -206,7 +209,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
     conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -221,7 +224,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
 /* The sums of four int32 and one number, modulo 2^32. */
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add_all(conv_cortex_m55_mve_s32 a, int32_t b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     return vaddq_n_s32(a, b);
 #else
     for (int i = 0; i < 4; i++) {
@@ -235,7 +238,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add_al
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(
     conv_cortex_m55_mve_s32 a, conv_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -249,7 +252,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scale(
 
 /* Rounds four int32 to multiples of 2^shift, half up, and divides by it: int16, saturated, in the lower halves of the
    lanes (VQRSHRNB). A macro, because the instruction holds the shift, which is 1 to 16. */
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
 /* In place: with the intrinsic gcc copies the vector. */
 #define CONV_CORTEX_M55_MVE_ROUND(v, shift) __asm__("vqrshrnb.s32 %q0, %q0, %1" : "+w"(v) : "i"(shift))
 #else
@@ -268,7 +271,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_round(
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_saturate_s8(conv_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
     return v;
 #else
@@ -282,7 +285,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_satura
 /* Stores the lowest bytes of the four lanes. */
 static CONV_CORTEX_M55_INLINE void conv_cortex_m55_mve_store_bytes(void *to, conv_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if CONV_CORTEX_M55_MVE
     vstrbq_s32((int8_t *)to, v);
 #else
     uint8_t *const bytes = (uint8_t *)to;

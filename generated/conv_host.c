@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0xf3d7aadd
+#if CONV_HOST_HEADER_ID != 0xc52d4782
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -23,11 +23,6 @@
 
 #ifndef CONV_HOST_CONST_ATTR
 #define CONV_HOST_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_HOST_CODE_ATTR
-#define CONV_HOST_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -47,6 +42,23 @@ struct conv_host_arena_behind {
     conv_host_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_HOST_CODE_ATTR
+#define CONV_HOST_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#else
+#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_host_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -55,18 +67,6 @@ CONV_HOST_CODE_ATTR static int32_t conv_host_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
-#else
-#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
-#endif
 
 /* An instruction adds four products of bytes to each int32 of a vector: VPDPBUSD on x86 with VNNI, whose taps are
    unsigned, SDOT on AArch64, whose taps are signed. The first does not saturate (VPDPBUSDS would); both wrap. The

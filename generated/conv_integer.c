@@ -13,17 +13,12 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0xf82bd365
+#if CONV_INTEGER_HEADER_ID != 0xb77a8099
 #error "conv_integer.h was not generated together with this file"
 #endif
 
 #ifndef CONV_INTEGER_CONST_ATTR
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_INTEGER_CODE_ATTR
-#define CONV_INTEGER_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -43,7 +38,11 @@ struct conv_integer_arena_behind {
     conv_integer_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_INTEGER_CODE_ATTR
+#define CONV_INTEGER_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR __attribute__((noinline))

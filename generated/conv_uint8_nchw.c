@@ -15,17 +15,12 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x8df9ab09
+#if CONV_UINT8_NCHW_HEADER_ID != 0x2ddc8366
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
 #ifndef CONV_UINT8_NCHW_CONST_ATTR
 #define CONV_UINT8_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef CONV_UINT8_NCHW_CODE_ATTR
-#define CONV_UINT8_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,6 +40,24 @@ struct conv_uint8_nchw_arena_behind {
     conv_uint8_nchw_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef CONV_UINT8_NCHW_CODE_ATTR
+#define CONV_UINT8_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR __attribute__((noinline))
+#else
+#define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_UINT8_NCHW_INLINE CONV_UINT8_NCHW_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_uint8_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -53,19 +66,6 @@ CONV_UINT8_NCHW_CODE_ATTR static int32_t conv_uint8_nchw_multiply_high(int32_t a
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR __attribute__((noinline))
-#else
-#define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define CONV_UINT8_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define CONV_UINT8_NCHW_INLINE CONV_UINT8_NCHW_CODE_ATTR inline
-#endif
 
 /* conv_uint8_nchw_conv1: weights [6 channels][3 input channels][3 rows][2 columns], shifted into int8. */
 CONV_UINT8_NCHW_CONST_ATTR static const int8_t conv_uint8_nchw_conv1_weights[6 * 18] = {

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x7df64b6b
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x1b4ea1fc
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -34,11 +34,6 @@
 #define DENSE_4_BITS_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_4_BITS_CORTEX_M4_CODE_ATTR
-#define DENSE_4_BITS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DENSE_4_BITS_CORTEX_M4_HOOK
 #define DENSE_4_BITS_CORTEX_M4_HOOK(node) ((void)0)
@@ -51,32 +46,37 @@
 #define DENSE_4_BITS_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_4_BITS_CORTEX_M4_CODE_ATTR
+#define DENSE_4_BITS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_4_BITS_CORTEX_M4_NOINLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_4_BITS_CORTEX_M4_NOINLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define DENSE_4_BITS_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
 #define DENSE_4_BITS_CORTEX_M4_INLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
 #define DENSE_4_BITS_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define DENSE_4_BITS_CORTEX_M4_OS_INLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_4_bits_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DENSE_4_BITS_CORTEX_M4_DSP 1
 #else
@@ -179,24 +179,6 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_differen
 {
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
-
-#if !DENSE_4_BITS_CORTEX_M4_DSP || defined(DENSE_4_BITS_CORTEX_M4_KEEP_R9)
-/* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
-   halves of two words of weights, u for the even pair and v for the odd one. */
-static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
-    int32_t even_weights, int32_t odd_weights, int32_t sum)
-{
-#if DENSE_4_BITS_CORTEX_M4_ACLE
-    return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);
-#else
-    const int32_t low = ((int32_t)(int16_t)even + (int8_t)odd_weights) * ((int16_t)odd + (int8_t)even_weights);
-    const int32_t high = ((int32_t)(int16_t)(even >> 16) + (int8_t)(odd_weights >> 16)) *
-                         ((int16_t)(odd >> 16) + (int8_t)(even_weights >> 16));
-
-    return (int32_t)((uint32_t)sum + (uint32_t)low + (uint32_t)high);
-#endif
-}
-#endif
 
 #if !DENSE_4_BITS_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes, from 0 to

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x0224e62f
+#if DENSE_CORTEX_M0_HEADER_ID != 0x6f1bdd42
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -28,11 +28,6 @@
 
 #ifndef DENSE_CORTEX_M0_CONST_ATTR
 #define DENSE_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_CORTEX_M0_CODE_ATTR
-#define DENSE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -52,22 +47,40 @@ struct dense_cortex_m0_arena_behind {
     dense_cortex_m0_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M0_CODE_ATTR
+#define DENSE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
-#define DENSE_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
 #else
 #define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define DENSE_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
 #define DENSE_CORTEX_M0_MOVED(pointer)
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/*
+ * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
+ */
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#define DENSE_CORTEX_M0_IS_THUMB1 1
+#else
+#define DENSE_CORTEX_M0_IS_THUMB1 0
 #endif
 
 /*
@@ -83,7 +96,7 @@ typedef struct {
 
 #define DENSE_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if DENSE_CORTEX_M0_IS_THUMB1
 /*
  * Instructions for sums of which two take part in ADCS: high_a and high_b are r6 and r7, total_a and total_b r12 and
  * lr. They begin at 0 and are stored at r0, which steps behind them.
@@ -101,7 +114,7 @@ typedef struct {
     "stmia r0!, {r2, r3, r4, r5}\n\t"
 #endif
 
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if DENSE_CORTEX_M0_IS_THUMB1
 /*
  * Adds a group of two elements as the function below does: r0 points at the words, r4 and r5 are the factors. ASRS
  * leaves the highest bit that it shifts out in the carry, which ADCS adds: this rounds without HALF.
@@ -219,7 +232,7 @@ DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_widen(const int8_t *
 DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_sums(
     const int32_t *elements, const int32_t *weights, dense_cortex_m0_scalar_sums *sums)
 {
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if DENSE_CORTEX_M0_IS_THUMB1
     register const int32_t *r0 __asm__("r0") = weights;
     register const int32_t *r1 __asm__("r1") = elements;
     register dense_cortex_m0_scalar_sums *r2 __asm__("r2") = sums;

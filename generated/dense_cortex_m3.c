@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x5e400981
+#if DENSE_CORTEX_M3_HEADER_ID != 0x20ee6249
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -39,11 +39,6 @@
 #define DENSE_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_CORTEX_M3_CODE_ATTR
-#define DENSE_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DENSE_CORTEX_M3_HOOK
 #define DENSE_CORTEX_M3_HOOK(node) ((void)0)
@@ -61,21 +56,26 @@ struct dense_cortex_m3_arena_behind {
     dense_cortex_m3_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M3_CODE_ATTR
+#define DENSE_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M3_NOINLINE DENSE_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_CORTEX_M3_NOINLINE DENSE_CORTEX_M3_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DENSE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_CORTEX_M3_INLINE DENSE_CORTEX_M3_CODE_ATTR inline
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.

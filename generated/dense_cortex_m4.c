@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0xfe772cc8
+#if DENSE_CORTEX_M4_HEADER_ID != 0x4d446e18
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -42,11 +42,6 @@
 #define DENSE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_CORTEX_M4_CODE_ATTR
-#define DENSE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DENSE_CORTEX_M4_HOOK
 #define DENSE_CORTEX_M4_HOOK(node) ((void)0)
@@ -59,31 +54,36 @@
 #define DENSE_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M4_CODE_ATTR
+#define DENSE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DENSE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_CORTEX_M4_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
 #define DENSE_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define DENSE_CORTEX_M4_OS_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DENSE_CORTEX_M4_DSP 1
 #else

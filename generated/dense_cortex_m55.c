@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0xd733d067
+#if DENSE_CORTEX_M55_HEADER_ID != 0xd4155fb5
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -34,11 +34,6 @@
 #define DENSE_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_CORTEX_M55_CODE_ATTR
-#define DENSE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DENSE_CORTEX_M55_HOOK
 #define DENSE_CORTEX_M55_HOOK(node) ((void)0)
@@ -51,33 +46,41 @@
 #define DENSE_CORTEX_M55_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_CORTEX_M55_CODE_ATTR
+#define DENSE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DENSE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
 #define DENSE_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define DENSE_CORTEX_M55_OS_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
 
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
+#define DENSE_CORTEX_M55_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t dense_cortex_m55_mve_s32; /* four int32 */
 #else
+#define DENSE_CORTEX_M55_MVE 0
 typedef struct {
     int32_t lane[4];
 } dense_cortex_m55_mve_s32;
@@ -86,7 +89,7 @@ typedef struct {
 /* Loads four int32. */
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_load(const int32_t *from)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     return vldrwq_s32(from);
 #else
     dense_cortex_m55_mve_s32 v;
@@ -101,7 +104,7 @@ static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *t
 {
     int8_t *const end = to + count;
 
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     int8x16_t v;
 
     __asm__ volatile(
@@ -122,7 +125,7 @@ static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *t
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
    Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
-#if defined(__ARM_FEATURE_MVE) && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
+#if DENSE_CORTEX_M55_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define DENSE_CORTEX_M55_MVE_LOOPS
 #else
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sums(
@@ -171,7 +174,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sum
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(
     dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -187,7 +190,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add_all(dense_cortex_m55_mve_s32 a,
     int32_t b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     return vaddq_n_s32(a, b);
 #else
     for (int i = 0; i < 4; i++) {
@@ -201,7 +204,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scale(
     dense_cortex_m55_mve_s32 a, dense_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -215,7 +218,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sca
 
 /* Rounds four int32 to multiples of 2^shift, half up, and divides by it: int16, saturated, in the lower halves of the
    lanes (VQRSHRNB). A macro, because the instruction holds the shift, which is 1 to 16. */
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
 /* In place: with the intrinsic gcc copies the vector. */
 #define DENSE_CORTEX_M55_MVE_ROUND(v, shift) __asm__("vqrshrnb.s32 %q0, %q0, %1" : "+w"(v) : "i"(shift))
 #else
@@ -235,7 +238,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_rou
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_saturate_s8(dense_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
     return v;
 #else
@@ -249,7 +252,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sat
 /* Stores the lowest bytes of the four lanes. */
 static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_store_bytes(void *to, dense_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DENSE_CORTEX_M55_MVE
     vstrbq_s32((int8_t *)to, v);
 #else
     uint8_t *const bytes = (uint8_t *)to;

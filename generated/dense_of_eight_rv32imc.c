@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x8d65e161
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x50c6e521
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -31,11 +31,6 @@
 #define DENSE_OF_EIGHT_RV32IMC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
-#define DENSE_OF_EIGHT_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DENSE_OF_EIGHT_RV32IMC_HOOK
 #define DENSE_OF_EIGHT_RV32IMC_HOOK(node) ((void)0)
@@ -48,22 +43,27 @@
 #define DENSE_OF_EIGHT_RV32IMC_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_of_eight_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
+#define DENSE_OF_EIGHT_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_OF_EIGHT_RV32IMC_NOINLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define DENSE_OF_EIGHT_RV32IMC_INLINE inline __attribute__((always_inline))
 #else
 #define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_of_eight_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x2ed8d88d
+#if DENSE_RV32IMC_HEADER_ID != 0x7fbe2cf4
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -29,11 +29,6 @@
 
 #ifndef DENSE_RV32IMC_CONST_ATTR
 #define DENSE_RV32IMC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DENSE_RV32IMC_CODE_ATTR
-#define DENSE_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -53,21 +48,26 @@ struct dense_rv32imc_arena_behind {
     dense_rv32imc_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DENSE_RV32IMC_CODE_ATTR
+#define DENSE_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.

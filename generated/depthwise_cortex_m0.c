@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xf228ba1f
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x3697dbe7
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -30,11 +30,6 @@
 
 #ifndef DEPTHWISE_CORTEX_M0_CONST_ATTR
 #define DEPTHWISE_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_CORTEX_M0_CODE_ATTR
-#define DEPTHWISE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -54,26 +49,40 @@ struct depthwise_cortex_m0_arena_behind {
     depthwise_cortex_m0_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M0_CODE_ATTR
+#define DEPTHWISE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_CORTEX_M0_INLINE DEPTHWISE_CORTEX_M0_CODE_ATTR inline
 #endif
 
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/*
+ * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
+ */
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#define DEPTHWISE_CORTEX_M0_IS_THUMB1 1
+#else
+#define DEPTHWISE_CORTEX_M0_IS_THUMB1 0
+#endif
+
 /* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */
 static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_multiply_add(int32_t sum, int32_t a, int32_t b)
 {
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if DEPTHWISE_CORTEX_M0_IS_THUMB1
     __asm__ volatile(".syntax unified\n\tmuls %1, %2\n\tadds %0, %0, %1" : "+l"(sum), "+l"(a) : "l"(b) : "cc");
     return sum;
 #else

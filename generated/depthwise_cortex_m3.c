@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xed780e8a
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xc7cfee99
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -31,11 +31,6 @@
 
 #ifndef DEPTHWISE_CORTEX_M3_CONST_ATTR
 #define DEPTHWISE_CORTEX_M3_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_CORTEX_M3_CODE_ATTR
-#define DEPTHWISE_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -55,21 +50,26 @@ struct depthwise_cortex_m3_arena_behind {
     depthwise_cortex_m3_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M3_CODE_ATTR
+#define DEPTHWISE_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_CORTEX_M3_INLINE DEPTHWISE_CORTEX_M3_CODE_ATTR inline
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xf5dd57fa
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x5935c90e
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 #define DEPTHWISE_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_CORTEX_M4_CODE_ATTR
-#define DEPTHWISE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DEPTHWISE_CORTEX_M4_HOOK
 #define DEPTHWISE_CORTEX_M4_HOOK(node) ((void)0)
@@ -49,26 +44,30 @@
 #define DEPTHWISE_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M4_NOINLINE DEPTHWISE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M4_NOINLINE DEPTHWISE_CORTEX_M4_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_CORTEX_M4_INLINE DEPTHWISE_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char depthwise_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DEPTHWISE_CORTEX_M4_DSP 1
 #else

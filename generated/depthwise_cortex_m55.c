@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x925581c1
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x792fab84
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 
 #ifndef DEPTHWISE_CORTEX_M55_CONST_ATTR
 #define DEPTHWISE_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_CORTEX_M55_CODE_ATTR
-#define DEPTHWISE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,28 +51,35 @@ struct depthwise_cortex_m55_arena_behind {
     depthwise_cortex_m55_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_CORTEX_M55_CODE_ATTR
+#define DEPTHWISE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_CORTEX_M55_INLINE DEPTHWISE_CORTEX_M55_CODE_ATTR inline
 #endif
 
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char depthwise_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
+#define DEPTHWISE_CORTEX_M55_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t depthwise_cortex_m55_mve_s32; /* four int32 */
 #else
+#define DEPTHWISE_CORTEX_M55_MVE 0
 typedef struct {
     int32_t lane[4];
 } depthwise_cortex_m55_mve_s32;
@@ -86,7 +88,7 @@ typedef struct {
 /* Loads four int32. */
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_load(const int32_t *from)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     return vldrwq_s32(from);
 #else
     depthwise_cortex_m55_mve_s32 v;
@@ -100,7 +102,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_add(
     depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -116,7 +118,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scale(
     depthwise_cortex_m55_mve_s32 a, depthwise_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -130,7 +132,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 
 /* Rounds four int32 to multiples of 2^shift, half up, and divides by it: int16, saturated, in the lower halves of the
    lanes (VQRSHRNB). A macro, because the instruction holds the shift, which is 1 to 16. */
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
 /* In place: with the intrinsic gcc copies the vector. */
 #define DEPTHWISE_CORTEX_M55_MVE_ROUND(v, shift) __asm__("vqrshrnb.s32 %q0, %q0, %1" : "+w"(v) : "i"(shift))
 #else
@@ -151,7 +153,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_saturate_s8(
     depthwise_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
     return v;
 #else
@@ -165,7 +167,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 /* Stores the lowest bytes of the four lanes. */
 static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_store_bytes(void *to, depthwise_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     vstrbq_s32((int8_t *)to, v);
 #else
     uint8_t *const bytes = (uint8_t *)to;
@@ -176,7 +178,7 @@ static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_store_bytes(voi
 #endif
 }
 
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
 typedef int8x16_t depthwise_cortex_m55_mve_s8; /* sixteen int8 */
 #else
 typedef struct {
@@ -187,7 +189,7 @@ typedef struct {
 /* Loads sixteen int8. */
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_m55_mve_load_s8(const void *from)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     return vldrbq_s8((const int8_t *)from);
 #else
     depthwise_cortex_m55_mve_s8 v;
@@ -202,7 +204,7 @@ static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave(
     void *to, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b,
     depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     int8x16x4_t all;
 
     all.val[0] = a;
@@ -224,7 +226,7 @@ static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave(
 
 /* Addresses of four words, and the load of the words that lie `offset` words behind them. A macro, because the
    instruction (VLDRW with addresses in a vector) holds the offset. */
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
 typedef uint32x4_t depthwise_cortex_m55_mve_at;
 #define DEPTHWISE_CORTEX_M55_MVE_GATHER(at, offset) vreinterpretq_s8_s32(vldrwq_gather_base_s32(at, 4 * (offset)))
 #else
@@ -249,7 +251,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_addresses(
     const int32_t *words, int32_t first, int32_t step)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     const uint32_t base = (uint32_t)(uintptr_t)words + 4 * (uint32_t)first;
 
     return vaddq_n_u32(vmulq_n_u32(vidupq_n_u32(0, 4), (uint32_t)step), base);
@@ -260,7 +262,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_at depthwise_cortex_
 #endif
 }
 
-#if !defined(__ARM_FEATURE_MVE)
+#if !DEPTHWISE_CORTEX_M55_MVE
 /* sum + the sum of sixteen products, modulo 2^32 (VMLADAVA). */
 static DEPTHWISE_CORTEX_M55_INLINE int32_t depthwise_cortex_m55_mve_dot(
     int32_t sum, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b)
@@ -422,7 +424,7 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 {
     depthwise_cortex_m55_mve_s32 sums;
 
-#if defined(__ARM_FEATURE_MVE)
+#if DEPTHWISE_CORTEX_M55_MVE
     int32_t sum0, sum1, sum2, sum3;
 
     /* As one statement, because the compilers mix several of them until registers run out. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0xca09e3dc
+#if DEPTHWISE_NCHW_HEADER_ID != 0x0e5bcd56
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -23,11 +23,6 @@
 
 #ifndef DEPTHWISE_NCHW_CONST_ATTR
 #define DEPTHWISE_NCHW_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_NCHW_CODE_ATTR
-#define DEPTHWISE_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -46,6 +41,11 @@ struct depthwise_nchw_arena_behind {
     uint8_t byte;
     depthwise_nchw_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_NCHW_CODE_ATTR
+#define DEPTHWISE_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];

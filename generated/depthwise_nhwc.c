@@ -15,17 +15,12 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x58f106ae
+#if DEPTHWISE_NHWC_HEADER_ID != 0x39821257
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef DEPTHWISE_NHWC_CONST_ATTR
 #define DEPTHWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_NHWC_CODE_ATTR
-#define DEPTHWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,6 +35,24 @@
 #define DEPTHWISE_NHWC_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_NHWC_CODE_ATTR
+#define DEPTHWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR __attribute__((noinline))
+#else
+#define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -48,19 +61,6 @@ DEPTHWISE_NHWC_CODE_ATTR static int32_t depthwise_nhwc_multiply_high(int32_t a, 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR __attribute__((noinline))
-#else
-#define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
-#endif
 
 /* depthwise_nhwc_conv1: weights [9 taps][8 channels]. */
 DEPTHWISE_NHWC_CONST_ATTR static const int8_t depthwise_nhwc_conv1_weights[9 * 8] = {

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xaed8e7a1
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xfdfba25d
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 #define DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR
-#define DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef DEPTHWISE_ROWS_CORTEX_M4_HOOK
 #define DEPTHWISE_ROWS_CORTEX_M4_HOOK(node) ((void)0)
@@ -49,16 +44,18 @@
 #define DEPTHWISE_ROWS_CORTEX_M4_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR
+#define DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 /* steps of loops, which gcc -Os would call */
 #define DEPTHWISE_ROWS_CORTEX_M4_INLINE inline __attribute__((always_inline))
@@ -66,10 +63,12 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 #define DEPTHWISE_ROWS_CORTEX_M4_INLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR inline
 #endif
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define DEPTHWISE_ROWS_CORTEX_M4_DSP 1
 #else

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x680ea15b
+#if DYNAMIC_HEADER_ID != 0xcaf78696
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -42,11 +42,6 @@
 
 #ifndef DYNAMIC_CONST_ATTR
 #define DYNAMIC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DYNAMIC_CODE_ATTR
-#define DYNAMIC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -66,7 +61,11 @@ struct dynamic_arena_behind {
     dynamic_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DYNAMIC_CODE_ATTR
+#define DYNAMIC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 #define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else

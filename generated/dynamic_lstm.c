@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x8fb02bfa
+#if DYNAMIC_LSTM_HEADER_ID != 0xfd152442
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -29,11 +29,6 @@
 
 #ifndef DYNAMIC_LSTM_CONST_ATTR
 #define DYNAMIC_LSTM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef DYNAMIC_LSTM_CODE_ATTR
-#define DYNAMIC_LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -53,13 +48,20 @@ struct dynamic_lstm_arena_behind {
     dynamic_lstm_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef DYNAMIC_LSTM_CODE_ATTR
+#define DYNAMIC_LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define DYNAMIC_LSTM_NOINLINE DYNAMIC_LSTM_CODE_ATTR __attribute__((noinline))
 #else
 #define DYNAMIC_LSTM_NOINLINE DYNAMIC_LSTM_CODE_ATTR
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char dynamic_lstm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
 DYNAMIC_LSTM_CODE_ATTR static uint32_t dynamic_lstm_soft_float_split(uint32_t number, int32_t *exponent)

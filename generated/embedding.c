@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0x689a4b65
+#if EMBEDDING_HEADER_ID != 0x433b12f4
 #error "embedding.h was not generated together with this file"
 #endif
 
@@ -21,11 +21,6 @@
 
 #ifndef EMBEDDING_CONST_ATTR
 #define EMBEDDING_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef EMBEDDING_CODE_ATTR
-#define EMBEDDING_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,7 +40,11 @@ struct embedding_arena_behind {
     embedding_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef EMBEDDING_CODE_ATTR
+#define EMBEDDING_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 #define EMBEDDING_NOINLINE EMBEDDING_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else

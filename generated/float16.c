@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xa809702b
+#if FLOAT16_HEADER_ID != 0xf70f7bfb
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -26,11 +26,6 @@
 
 #ifndef FLOAT16_CONST_ATTR
 #define FLOAT16_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef FLOAT16_CODE_ATTR
-#define FLOAT16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -50,15 +45,22 @@ struct float16_arena_behind {
     float16_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT16_CODE_ATTR
+#define FLOAT16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 #define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else
 #define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
 #endif
 
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char float16_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
 /* A double has 64 bits here; on cores where it has 32, such as AVR by default, this does not compile. */
-typedef char float16_double[sizeof(double) == 8 ? 1 : -1];
+typedef char float16_double_has_64_bits[sizeof(double) == 8 ? 1 : -1];
 
 /* The number whose IEEE 754 binary16 word this is; float32 has all of them. */
 FLOAT16_CODE_ATTR static float float16_from_half(uint16_t half)

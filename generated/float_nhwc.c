@@ -10,17 +10,12 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x3264bc43
+#if FLOAT_NHWC_HEADER_ID != 0xc93b097b
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef FLOAT_NHWC_CONST_ATTR
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef FLOAT_NHWC_CODE_ATTR
-#define FLOAT_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,7 +35,11 @@ struct float_nhwc_arena_behind {
     float_nhwc_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT_NHWC_CODE_ATTR
+#define FLOAT_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR __attribute__((noinline))

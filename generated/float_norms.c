@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x1c61fafd
+#if FLOAT_NORMS_HEADER_ID != 0xb72d2484
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -27,11 +27,6 @@
 
 #ifndef FLOAT_NORMS_CONST_ATTR
 #define FLOAT_NORMS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef FLOAT_NORMS_CODE_ATTR
-#define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -50,6 +45,11 @@ struct float_norms_arena_behind {
     uint8_t byte;
     float_norms_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT_NORMS_CODE_ATTR
+#define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
 /* float_norms_channels: what each channel is multiplied by. */
 FLOAT_NORMS_CONST_ATTR static const float float_norms_channels_scale[6] = {

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xb1dfc37c
+#if FLOAT_TAIL_HEADER_ID != 0x3a8d55b9
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 
 #ifndef FLOAT_TAIL_CONST_ATTR
 #define FLOAT_TAIL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef FLOAT_TAIL_CODE_ATTR
-#define FLOAT_TAIL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,6 +51,24 @@ struct float_tail_arena_behind {
     float_tail_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef FLOAT_TAIL_CODE_ATTR
+#define FLOAT_TAIL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR __attribute__((noinline))
+#else
+#define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char float_tail_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -64,19 +77,6 @@ FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR __attribute__((noinline))
-#else
-#define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define FLOAT_TAIL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
-#endif
 
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
 FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_split(uint32_t number, int32_t *exponent)

@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x0465e68d
+#if GRU_HEADER_ID != 0x56ac2817
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -18,11 +18,6 @@
 
 #ifndef GRU_CONST_ATTR
 #define GRU_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef GRU_CODE_ATTR
-#define GRU_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -42,7 +37,11 @@ struct gru_arena_behind {
     gru_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef GRU_CODE_ATTR
+#define GRU_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 #define GRU_NOINLINE GRU_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else

@@ -15,17 +15,12 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xf0ca3871
+#if GUARD_BAND_HEADER_ID != 0x95faf3b0
 #error "guard_band.h was not generated together with this file"
 #endif
 
 #ifndef GUARD_BAND_CONST_ATTR
 #define GUARD_BAND_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef GUARD_BAND_CODE_ATTR
-#define GUARD_BAND_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,6 +35,30 @@
 #define GUARD_BAND_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef GUARD_BAND_CODE_ATTR
+#define GUARD_BAND_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR __attribute__((noinline))
+#else
+#define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define GUARD_BAND_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define GUARD_BAND_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char guard_band_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -48,21 +67,6 @@ GUARD_BAND_CODE_ATTR static int32_t guard_band_multiply_high(int32_t a, int32_t 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR __attribute__((noinline))
-#define GUARD_BAND_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR
-#define GUARD_BAND_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define GUARD_BAND_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define GUARD_BAND_INLINE GUARD_BAND_CODE_ATTR inline
-#endif
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
@@ -97,8 +101,8 @@ GUARD_BAND_NOINLINE static int32_t guard_band_soft_float_code(int32_t acc, int32
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right = right < 0 ? 0 : right;
-    right = right > 31 ? 31 : right;
+    right &= ~(right >> 31); /* at least 0 */
+    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
     below = (UINT32_C(1) << right) - 1u;
     significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
     return ((int32_t)significand ^ sign) - sign;

@@ -13,17 +13,12 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x71ef2079
+#if INSTANCE_NORM_HEADER_ID != 0x0c4d6fd8
 #error "instance_norm.h was not generated together with this file"
 #endif
 
 #ifndef INSTANCE_NORM_CONST_ATTR
 #define INSTANCE_NORM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef INSTANCE_NORM_CODE_ATTR
-#define INSTANCE_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -43,13 +38,20 @@ struct instance_norm_arena_behind {
     instance_norm_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef INSTANCE_NORM_CODE_ATTR
+#define INSTANCE_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define INSTANCE_NORM_NOINLINE INSTANCE_NORM_CODE_ATTR __attribute__((noinline))
 #else
 #define INSTANCE_NORM_NOINLINE INSTANCE_NORM_CODE_ATTR
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char instance_norm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /*
  * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,

@@ -14,17 +14,12 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0xd1c8cc77
+#if LAYER_NORM_HEADER_ID != 0xf8cacfe0
 #error "layer_norm.h was not generated together with this file"
 #endif
 
 #ifndef LAYER_NORM_CONST_ATTR
 #define LAYER_NORM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef LAYER_NORM_CODE_ATTR
-#define LAYER_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,6 +39,18 @@ struct layer_norm_arena_behind {
     layer_norm_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef LAYER_NORM_CODE_ATTR
+#define LAYER_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR __attribute__((noinline))
+#else
+#define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char layer_norm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -52,14 +59,6 @@ LAYER_NORM_CODE_ATTR static int32_t layer_norm_multiply_high(int32_t a, int32_t 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR __attribute__((noinline))
-#else
-#define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR
-#endif
 
 /*
  * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0xf190300b
+#if LSTM_HEADER_ID != 0x95dca175
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -28,11 +28,6 @@
 
 #ifndef LSTM_CONST_ATTR
 #define LSTM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef LSTM_CODE_ATTR
-#define LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -52,7 +47,11 @@ struct lstm_arena_behind {
     lstm_arena arena;
 };
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef LSTM_CODE_ATTR
+#define LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 #define LSTM_NOINLINE LSTM_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
 #else

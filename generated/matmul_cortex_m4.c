@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x115d52ad
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xe7de6410
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 
 #ifndef MATMUL_CORTEX_M4_CONST_ATTR
 #define MATMUL_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef MATMUL_CORTEX_M4_CODE_ATTR
-#define MATMUL_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,6 +51,30 @@ struct matmul_cortex_m4_arena_behind {
     matmul_cortex_m4_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef MATMUL_CORTEX_M4_CODE_ATTR
+#define MATMUL_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR __attribute__((noinline))
+#else
+#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define MATMUL_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define MATMUL_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define MATMUL_CORTEX_M4_OS_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char matmul_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -65,28 +84,9 @@ MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#else
-#define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define MATMUL_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define MATMUL_CORTEX_M4_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
-#define MATMUL_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
-#else
-#define MATMUL_CORTEX_M4_OS_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
-#endif
-
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define MATMUL_CORTEX_M4_DSP 1
 #else

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xa049a48c
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xad0dfe77
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -32,11 +32,6 @@
 
 #ifndef MATMUL_CORTEX_M55_CONST_ATTR
 #define MATMUL_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef MATMUL_CORTEX_M55_CODE_ATTR
-#define MATMUL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -56,33 +51,41 @@ struct matmul_cortex_m55_arena_behind {
     matmul_cortex_m55_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char matmul_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef MATMUL_CORTEX_M55_CODE_ATTR
+#define MATMUL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define MATMUL_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define MATMUL_CORTEX_M55_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
 #define MATMUL_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define MATMUL_CORTEX_M55_OS_INLINE MATMUL_CORTEX_M55_CODE_ATTR inline
 #endif
 
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char matmul_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
+#define MATMUL_CORTEX_M55_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t matmul_cortex_m55_mve_s32; /* four int32 */
 #else
+#define MATMUL_CORTEX_M55_MVE 0
 typedef struct {
     int32_t lane[4];
 } matmul_cortex_m55_mve_s32;
@@ -91,7 +94,7 @@ typedef struct {
 /* Loads four int32. */
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_load(const int32_t *from)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     return vldrwq_s32(from);
 #else
     matmul_cortex_m55_mve_s32 v;
@@ -106,7 +109,7 @@ static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t 
 {
     int8_t *const end = to + count;
 
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     int8x16_t v;
 
     __asm__ volatile(
@@ -130,7 +133,7 @@ static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_fill(int8_t *to
 {
     int8_t *const end = to + count;
 
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     const int8x16_t v = vdupq_n_s8(value);
 
     __asm__ volatile(
@@ -150,7 +153,7 @@ static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_fill(int8_t *to
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
    Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
-#if defined(__ARM_FEATURE_MVE) && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
+#if MATMUL_CORTEX_M55_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define MATMUL_CORTEX_M55_MVE_LOOPS
 #else
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_sums(
@@ -206,7 +209,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add(
     matmul_cortex_m55_mve_s32 a, matmul_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -222,7 +225,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_s32 a,
     int32_t b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     return vaddq_n_s32(a, b);
 #else
     for (int i = 0; i < 4; i++) {
@@ -236,7 +239,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_scale(
     matmul_cortex_m55_mve_s32 a, matmul_cortex_m55_mve_s32 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
     return a;
@@ -252,7 +255,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_shift(matmul_cortex_m55_mve_s32 v,
     int32_t shift)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     v = vshlq_r_s32(v, -shift);
     return vreinterpretq_s32_s16(vqmovnbq_s32(vuninitializedq_s16(), v));
 #else
@@ -268,7 +271,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 /* Four int16 in the lower halves of the lanes, saturated to int8 in the lowest bytes. */
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_saturate_s8(matmul_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
     return v;
 #else
@@ -282,7 +285,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 /* Stores the lowest bytes of the four lanes. */
 static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_store_bytes(void *to, matmul_cortex_m55_mve_s32 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     vstrbq_s32((int8_t *)to, v);
 #else
     uint8_t *const bytes = (uint8_t *)to;
@@ -299,7 +302,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 {
     matmul_cortex_m55_mve_s32 v;
 
-#if defined(__ARM_FEATURE_MVE)
+#if MATMUL_CORTEX_M55_MVE
     /* Two lanes at a time, which the compilers do not find. */
     __asm__("vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4" : "=&w"(v) : "r"(a), "r"(b), "r"(c), "r"(d));
 #else

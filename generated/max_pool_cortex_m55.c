@@ -10,7 +10,7 @@
  */
 #include "max_pool_cortex_m55.h"
 
-#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x4a839a25
+#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x581694a3
 #error "max_pool_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -29,11 +29,6 @@
 #define MAX_POOL_CORTEX_M55_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef MAX_POOL_CORTEX_M55_CODE_ATTR
-#define MAX_POOL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef MAX_POOL_CORTEX_M55_HOOK
 #define MAX_POOL_CORTEX_M55_HOOK(node) ((void)0)
@@ -46,18 +41,24 @@
 #define MAX_POOL_CORTEX_M55_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef MAX_POOL_CORTEX_M55_CODE_ATTR
+#define MAX_POOL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define MAX_POOL_CORTEX_M55_NOINLINE MAX_POOL_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define MAX_POOL_CORTEX_M55_NOINLINE MAX_POOL_CORTEX_M55_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define MAX_POOL_CORTEX_M55_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define MAX_POOL_CORTEX_M55_INLINE MAX_POOL_CORTEX_M55_CODE_ATTR inline
 #endif
+
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
 #define MAX_POOL_CORTEX_M55_ROLLED _Pragma("GCC unroll 1")
@@ -68,15 +69,17 @@
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
 #if defined(__ARM_FEATURE_MVE)
+#define MAX_POOL_CORTEX_M55_MVE 1
 #include <arm_mve.h>
 typedef int32x4_t max_pool_cortex_m55_mve_s32; /* four int32 */
 #else
+#define MAX_POOL_CORTEX_M55_MVE 0
 typedef struct {
     int32_t lane[4];
 } max_pool_cortex_m55_mve_s32;
 #endif
 
-#if defined(__ARM_FEATURE_MVE)
+#if MAX_POOL_CORTEX_M55_MVE
 typedef int8x16_t max_pool_cortex_m55_mve_s8; /* sixteen int8 */
 #else
 typedef struct {
@@ -87,7 +90,7 @@ typedef struct {
 /* Loads sixteen int8. */
 static MAX_POOL_CORTEX_M55_INLINE max_pool_cortex_m55_mve_s8 max_pool_cortex_m55_mve_load_s8(const void *from)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MAX_POOL_CORTEX_M55_MVE
     return vldrbq_s8((const int8_t *)from);
 #else
     max_pool_cortex_m55_mve_s8 v;
@@ -100,7 +103,7 @@ static MAX_POOL_CORTEX_M55_INLINE max_pool_cortex_m55_mve_s8 max_pool_cortex_m55
 /* Stores sixteen int8. */
 static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_mve_store_s8(void *to, max_pool_cortex_m55_mve_s8 v)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MAX_POOL_CORTEX_M55_MVE
     vstrbq_s8((int8_t *)to, v);
 #else
     (void)memcpy(to, v.lane, sizeof v.lane);
@@ -111,7 +114,7 @@ static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_mve_store_s8(void *to
 static MAX_POOL_CORTEX_M55_INLINE max_pool_cortex_m55_mve_s8 max_pool_cortex_m55_mve_larger_s8(
     max_pool_cortex_m55_mve_s8 a, max_pool_cortex_m55_mve_s8 b)
 {
-#if defined(__ARM_FEATURE_MVE)
+#if MAX_POOL_CORTEX_M55_MVE
     return vmaxq_s8(a, b);
 #else
     for (int i = 0; i < 16; i++) {

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x51f9a88c
+#if NARROW_CORTEX_M0_HEADER_ID != 0xfec2c591
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -38,11 +38,6 @@
 #define NARROW_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NARROW_CORTEX_M0_CODE_ATTR
-#define NARROW_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef NARROW_CORTEX_M0_HOOK
 #define NARROW_CORTEX_M0_HOOK(node) ((void)0)
@@ -60,23 +55,41 @@ struct narrow_cortex_m0_arena_behind {
     narrow_cortex_m0_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NARROW_CORTEX_M0_CODE_ATTR
+#define NARROW_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR __attribute__((noinline))
+#else
+#define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
 /* what it points at is addressed from it */
 #define NARROW_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
 #else
-#define NARROW_CORTEX_M0_NOINLINE NARROW_CORTEX_M0_CODE_ATTR
 #define NARROW_CORTEX_M0_MOVED(pointer)
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define NARROW_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/*
+ * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
+ */
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#define NARROW_CORTEX_M0_IS_THUMB1 1
+#else
+#define NARROW_CORTEX_M0_IS_THUMB1 0
 #endif
 
 /*
@@ -92,8 +105,7 @@ typedef struct {
 
 #define NARROW_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
-#if !defined(NARROW_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
 /*
  * Instructions for sums in registers that compilers use for little but moves, or not at all when they optimize for
  * size: total_a, high_a, total_b and high_b are r8 to r11. HALF or a mask is in r12, in lr where the words end.
@@ -125,8 +137,7 @@ typedef struct {
     "mov r5, r11\n\t"
 #endif
 
-#if !defined(NARROW_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
 /* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
 #define NARROW_CORTEX_M0_SCALAR_GROUP4(k) \
     "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
@@ -270,8 +281,7 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights,
     narrow_cortex_m0_scalar_sums *sums, const narrow_cortex_m0_scalar_sums *beyond)
 {
-#if !defined(NARROW_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
     register const int32_t *r2 __asm__("r2") = pairs;
     register narrow_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
     register const narrow_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;

@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xee211efb
+#if NETWORK_16_BITS_HEADER_ID != 0x13e90de9
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -50,11 +50,6 @@
 
 #ifndef NETWORK_16_BITS_CONST_ATTR
 #define NETWORK_16_BITS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NETWORK_16_BITS_CODE_ATTR
-#define NETWORK_16_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -74,27 +69,33 @@ struct network_16_bits_arena_behind {
     network_16_bits_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_16_BITS_CODE_ATTR
+#define NETWORK_16_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define NETWORK_16_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define NETWORK_16_BITS_INLINE NETWORK_16_BITS_CODE_ATTR inline
 #endif
+
 /* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
 #if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
 #define NETWORK_16_BITS_ROLLED _Pragma("GCC unroll 1")
 #else
 #define NETWORK_16_BITS_ROLLED
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /*
  * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,

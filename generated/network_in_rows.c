@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x887e90b9
+#if NETWORK_IN_ROWS_HEADER_ID != 0xe20ae614
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -50,11 +50,6 @@
 
 #ifndef NETWORK_IN_ROWS_CONST_ATTR
 #define NETWORK_IN_ROWS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NETWORK_IN_ROWS_CODE_ATTR
-#define NETWORK_IN_ROWS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -74,6 +69,24 @@ struct network_in_rows_arena_behind {
     network_in_rows_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_IN_ROWS_CODE_ATTR
+#define NETWORK_IN_ROWS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR __attribute__((noinline))
+#else
+#define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_IN_ROWS_INLINE NETWORK_IN_ROWS_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_in_rows_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -82,19 +95,6 @@ NETWORK_IN_ROWS_CODE_ATTR static int32_t network_in_rows_multiply_high(int32_t a
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR __attribute__((noinline))
-#else
-#define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define NETWORK_IN_ROWS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_IN_ROWS_INLINE NETWORK_IN_ROWS_CODE_ATTR inline
-#endif
 
 /* network_in_rows_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_stem_weights[3 * 18] = {

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x3b248777
+#if NETWORK_PUSHED_HEADER_ID != 0xec23e18f
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -51,11 +51,6 @@
 
 #ifndef NETWORK_PUSHED_CONST_ATTR
 #define NETWORK_PUSHED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NETWORK_PUSHED_CODE_ATTR
-#define NETWORK_PUSHED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -75,6 +70,24 @@ struct network_pushed_arena_behind {
     network_pushed_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_PUSHED_CODE_ATTR
+#define NETWORK_PUSHED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR __attribute__((noinline))
+#else
+#define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_pushed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -83,19 +96,6 @@ NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_multiply_high(int32_t a, 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR __attribute__((noinline))
-#else
-#define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
-#endif
 
 /* network_pushed_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_stem_weights[3 * 18] = {

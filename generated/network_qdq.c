@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x228e1323
+#if NETWORK_QDQ_HEADER_ID != 0x194f22a5
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -46,11 +46,6 @@
 
 #ifndef NETWORK_QDQ_CONST_ATTR
 #define NETWORK_QDQ_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NETWORK_QDQ_CODE_ATTR
-#define NETWORK_QDQ_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -70,6 +65,31 @@ struct network_qdq_arena_behind {
     network_qdq_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_QDQ_CODE_ATTR
+#define NETWORK_QDQ_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
+#else
+#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
+#endif
+
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1")
+#else
+#define NETWORK_QDQ_ROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_qdq_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -78,25 +98,6 @@ NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_multiply_high(int32_t a, int32_
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
-#else
-#define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define NETWORK_QDQ_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_QDQ_INLINE NETWORK_QDQ_CODE_ATTR inline
-#endif
-/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
-#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define NETWORK_QDQ_ROLLED _Pragma("GCC unroll 1")
-#else
-#define NETWORK_QDQ_ROLLED
-#endif
 
 /*
  * Float32 arithmetic in integers, for numbers that are finite. A number is the word that holds its bits: the sign,

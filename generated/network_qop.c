@@ -45,17 +45,12 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x0e0829ee
+#if NETWORK_QOP_HEADER_ID != 0xdc4d2176
 #error "network_qop.h was not generated together with this file"
 #endif
 
 #ifndef NETWORK_QOP_CONST_ATTR
 #define NETWORK_QOP_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NETWORK_QOP_CODE_ATTR
-#define NETWORK_QOP_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -75,6 +70,37 @@ struct network_qop_arena_behind {
     network_qop_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_QOP_CODE_ATTR
+#define NETWORK_QOP_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR __attribute__((noinline))
+#else
+#define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define NETWORK_QOP_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define NETWORK_QOP_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
+#endif
+
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1")
+#else
+#define NETWORK_QOP_ROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -83,27 +109,6 @@ NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR __attribute__((noinline))
-#define NETWORK_QOP_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR
-#define NETWORK_QOP_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define NETWORK_QOP_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_QOP_INLINE NETWORK_QOP_CODE_ATTR inline
-#endif
-/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
-#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1")
-#else
-#define NETWORK_QOP_ROLLED
-#endif
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
@@ -138,8 +143,8 @@ NETWORK_QOP_NOINLINE static int32_t network_qop_soft_float_code(int32_t acc, int
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right = right < 0 ? 0 : right;
-    right = right > 31 ? 31 : right;
+    right &= ~(right >> 31); /* at least 0 */
+    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
     below = (UINT32_C(1) << right) - 1u;
     significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
     return ((int32_t)significand ^ sign) - sign;

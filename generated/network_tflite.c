@@ -33,17 +33,12 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x8471ee6b
+#if NETWORK_TFLITE_HEADER_ID != 0xe1623430
 #error "network_tflite.h was not generated together with this file"
 #endif
 
 #ifndef NETWORK_TFLITE_CONST_ATTR
 #define NETWORK_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef NETWORK_TFLITE_CODE_ATTR
-#define NETWORK_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -62,6 +57,30 @@ struct network_tflite_arena_behind {
     uint8_t byte;
     network_tflite_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef NETWORK_TFLITE_CODE_ATTR
+#define NETWORK_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR __attribute__((noinline))
+#else
+#define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define NETWORK_TFLITE_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define NETWORK_TFLITE_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define NETWORK_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
+#endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -86,21 +105,6 @@ NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_round_twice(int32_t acc, 
 
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR __attribute__((noinline))
-#define NETWORK_TFLITE_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR
-#define NETWORK_TFLITE_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define NETWORK_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define NETWORK_TFLITE_INLINE NETWORK_TFLITE_CODE_ATTR inline
-#endif
 
 /* network_tflite_CONV_2D_0: weights [4 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_TFLITE_CONST_ATTR static const int8_t network_tflite_CONV_2D_0_weights[4 * 18] = {

@@ -15,17 +15,12 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0x40a1f28c
+#if ORION_FP16X16_HEADER_ID != 0xd98f5b01
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
 #ifndef ORION_FP16X16_CONST_ATTR
 #define ORION_FP16X16_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef ORION_FP16X16_CODE_ATTR
-#define ORION_FP16X16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -44,6 +39,14 @@ struct orion_fp16x16_arena_behind {
     uint8_t byte;
     orion_fp16x16_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef ORION_FP16X16_CODE_ATTR
+#define ORION_FP16X16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char orion_fp16x16_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* orion_fp16x16_conv1: weights [3 channels][2 input channels][3x3 kernel]. */
 ORION_FP16X16_CONST_ATTR static const int8_t orion_fp16x16_conv1_weights[3 * 18] = {

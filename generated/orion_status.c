@@ -18,17 +18,12 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0x96d41071
+#if ORION_STATUS_HEADER_ID != 0x437f8ac4
 #error "orion_status.h was not generated together with this file"
 #endif
 
 #ifndef ORION_STATUS_CONST_ATTR
 #define ORION_STATUS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef ORION_STATUS_CODE_ATTR
-#define ORION_STATUS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -47,6 +42,14 @@ struct orion_status_arena_behind {
     uint8_t byte;
     orion_status_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef ORION_STATUS_CODE_ATTR
+#define ORION_STATUS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char orion_status_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* orion_status_conv1: weights [4 channels][2 input channels][3x3 kernel]. */
 ORION_STATUS_CONST_ATTR static const int8_t orion_status_conv1_weights[4 * 18] = {

@@ -15,17 +15,12 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0xac63e033
+#if POINTWISE_4_BITS_HEADER_ID != 0x035693e7
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_4_BITS_CONST_ATTR
 #define POINTWISE_4_BITS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef POINTWISE_4_BITS_CODE_ATTR
-#define POINTWISE_4_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,6 +35,17 @@
 #define POINTWISE_4_BITS_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_4_BITS_CODE_ATTR
+#define POINTWISE_4_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define POINTWISE_4_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_4_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -48,13 +54,6 @@ POINTWISE_4_BITS_CODE_ATTR static int32_t pointwise_4_bits_multiply_high(int32_t
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define POINTWISE_4_BITS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
-#endif
 
 /*
  * pointwise_4_bits_conv1: weights [10 channels][1 row][1 column][15 input channels], shifted into int8; 4 bits each,

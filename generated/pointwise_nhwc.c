@@ -15,17 +15,12 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x36219315
+#if POINTWISE_NHWC_HEADER_ID != 0x3f6679f0
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_NHWC_CONST_ATTR
 #define POINTWISE_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef POINTWISE_NHWC_CODE_ATTR
-#define POINTWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,6 +35,17 @@
 #define POINTWISE_NHWC_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_NHWC_CODE_ATTR
+#define POINTWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_NHWC_INLINE POINTWISE_NHWC_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -48,13 +54,6 @@ POINTWISE_NHWC_CODE_ATTR static int32_t pointwise_nhwc_multiply_high(int32_t a, 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define POINTWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define POINTWISE_NHWC_INLINE POINTWISE_NHWC_CODE_ATTR inline
-#endif
 
 /* pointwise_nhwc_conv1: weights [8 channels][1 row][1 column][16 input channels]. */
 POINTWISE_NHWC_CONST_ATTR static const int8_t pointwise_nhwc_conv1_weights[8 * 16] = {

@@ -15,17 +15,12 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0xb3eefba8
+#if POINTWISE_SPEED_HEADER_ID != 0x16bb7d2b
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
 #ifndef POINTWISE_SPEED_CONST_ATTR
 #define POINTWISE_SPEED_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef POINTWISE_SPEED_CODE_ATTR
-#define POINTWISE_SPEED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -45,6 +40,17 @@ struct pointwise_speed_arena_behind {
     pointwise_speed_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef POINTWISE_SPEED_CODE_ATTR
+#define POINTWISE_SPEED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_speed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -53,13 +59,6 @@ POINTWISE_SPEED_CODE_ATTR static int32_t pointwise_speed_multiply_high(int32_t a
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define POINTWISE_SPEED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
-#endif
 
 /* pointwise_speed_conv1: weights [8 channels][16 input channels][1 row][1 column]. */
 POINTWISE_SPEED_CONST_ATTR static const int8_t pointwise_speed_conv1_weights[8 * 16] = {

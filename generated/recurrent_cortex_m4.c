@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0x5fcc59b3
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0x8e5a10cd
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -46,11 +46,6 @@
 #define RECURRENT_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef RECURRENT_CORTEX_M4_CODE_ATTR
-#define RECURRENT_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef RECURRENT_CORTEX_M4_HOOK
 #define RECURRENT_CORTEX_M4_HOOK(node) ((void)0)
@@ -67,6 +62,24 @@ struct recurrent_cortex_m4_arena_behind {
     uint8_t byte;
     recurrent_cortex_m4_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef RECURRENT_CORTEX_M4_CODE_ATTR
+#define RECURRENT_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define RECURRENT_CORTEX_M4_NOINLINE RECURRENT_CORTEX_M4_CODE_ATTR __attribute__((noinline))
+#else
+#define RECURRENT_CORTEX_M4_NOINLINE RECURRENT_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define RECURRENT_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define RECURRENT_CORTEX_M4_INLINE RECURRENT_CORTEX_M4_CODE_ATTR inline
+#endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char recurrent_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -113,23 +126,9 @@ RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_integer_tangent
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
 }
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define RECURRENT_CORTEX_M4_NOINLINE RECURRENT_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#else
-#define RECURRENT_CORTEX_M4_NOINLINE RECURRENT_CORTEX_M4_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define RECURRENT_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define RECURRENT_CORTEX_M4_INLINE RECURRENT_CORTEX_M4_CODE_ATTR inline
-#endif
-
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define RECURRENT_CORTEX_M4_DSP 1
 #else

@@ -27,7 +27,7 @@
  */
 #include "recurrent_tflite.h"
 
-#if RECURRENT_TFLITE_HEADER_ID != 0x73c27335
+#if RECURRENT_TFLITE_HEADER_ID != 0xe59f50d8
 #error "recurrent_tflite.h was not generated together with this file"
 #endif
 
@@ -35,11 +35,6 @@
 
 #ifndef RECURRENT_TFLITE_CONST_ATTR
 #define RECURRENT_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef RECURRENT_TFLITE_CODE_ATTR
-#define RECURRENT_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -58,6 +53,18 @@ struct recurrent_tflite_arena_behind {
     uint8_t byte;
     recurrent_tflite_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef RECURRENT_TFLITE_CODE_ATTR
+#define RECURRENT_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR __attribute__((noinline))
+#else
+#define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR
+#endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char recurrent_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -103,14 +110,6 @@ RECURRENT_TFLITE_CODE_ATTR static int32_t recurrent_tflite_integer_tangent(const
     }
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR __attribute__((noinline))
-#else
-#define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR
-#endif
 
 /*
  * recurrent_tflite_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, the weights of the step's input, of a term those of the

@@ -27,17 +27,12 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x96438f28
+#if REDUCTIONS_HEADER_ID != 0xfcad3298
 #error "reductions.h was not generated together with this file"
 #endif
 
 #ifndef REDUCTIONS_CONST_ATTR
 #define REDUCTIONS_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef REDUCTIONS_CODE_ATTR
-#define REDUCTIONS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -57,6 +52,18 @@ struct reductions_arena_behind {
     reductions_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef REDUCTIONS_CODE_ATTR
+#define REDUCTIONS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR __attribute__((noinline))
+#else
+#define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char reductions_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -65,14 +72,6 @@ REDUCTIONS_CODE_ATTR static int32_t reductions_multiply_high(int32_t a, int32_t 
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR __attribute__((noinline))
-#else
-#define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR
-#endif
 
 /* reductions_mean: the output code, acc * x_scale / (count * y_scale) + y_zero_point, rounded. */
 REDUCTIONS_CODE_ATTR static int8_t reductions_mean_requantize(int32_t acc)

@@ -23,17 +23,12 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0xd1fbff78
+#if RESIZED_TFLITE_HEADER_ID != 0xadccf43f
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
 #ifndef RESIZED_TFLITE_CONST_ATTR
 #define RESIZED_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef RESIZED_TFLITE_CODE_ATTR
-#define RESIZED_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -53,6 +48,18 @@ struct resized_tflite_arena_behind {
     resized_tflite_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef RESIZED_TFLITE_CODE_ATTR
+#define RESIZED_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR __attribute__((noinline))
+#else
+#define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char resized_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -70,14 +77,6 @@ RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_round_twice(int32_t acc, 
 
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR __attribute__((noinline))
-#else
-#define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR
-#endif
 
 /* resized_tflite_RESIZE_BILINEAR_0: where the row before each row of y begins in x. */
 RESIZED_TFLITE_CONST_ATTR static const int32_t resized_tflite_RESIZE_BILINEAR_0_rows[7] = {

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x48a13fc3
+#if SEGMENTATION_HEADER_ID != 0x69f195f9
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -28,11 +28,6 @@
 
 #ifndef SEGMENTATION_CONST_ATTR
 #define SEGMENTATION_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef SEGMENTATION_CODE_ATTR
-#define SEGMENTATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -52,6 +47,24 @@ struct segmentation_arena_behind {
     segmentation_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SEGMENTATION_CODE_ATTR
+#define SEGMENTATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR __attribute__((noinline))
+#else
+#define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define SEGMENTATION_INLINE SEGMENTATION_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char segmentation_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -60,19 +73,6 @@ SEGMENTATION_CODE_ATTR static int32_t segmentation_multiply_high(int32_t a, int3
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR __attribute__((noinline))
-#else
-#define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define SEGMENTATION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define SEGMENTATION_INLINE SEGMENTATION_CODE_ATTR inline
-#endif
 
 /* segmentation_conv: weights [12 channels][1 row][1 column][3 input channels]. */
 SEGMENTATION_CONST_ATTR static const int8_t segmentation_conv_weights[12 * 3] = {

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xb9c30b22
+#if SIZES_CORTEX_M4_HEADER_ID != 0x0b875833
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -41,11 +41,6 @@
 
 #ifndef SIZES_CORTEX_M4_CONST_ATTR
 #define SIZES_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef SIZES_CORTEX_M4_CODE_ATTR
-#define SIZES_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -65,6 +60,44 @@ struct sizes_cortex_m4_arena_behind {
     sizes_cortex_m4_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SIZES_CORTEX_M4_CODE_ATTR
+#define SIZES_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define SIZES_CORTEX_M4_NOINLINE SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline))
+#else
+#define SIZES_CORTEX_M4_NOINLINE SIZES_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__clang__)
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
+#elif defined(__GNUC__)
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
+#else
+#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define SIZES_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define SIZES_CORTEX_M4_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define SIZES_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define SIZES_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define SIZES_CORTEX_M4_OS_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char sizes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -73,32 +106,6 @@ SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_multiply_high(int32_t a
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define SIZES_CORTEX_M4_NOINLINE SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#ifdef __clang__
-#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
-#else
-#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
-#endif
-#define SIZES_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define SIZES_CORTEX_M4_NOINLINE SIZES_CORTEX_M4_CODE_ATTR
-#define SIZES_CORTEX_M4_SHARED SIZES_CORTEX_M4_CODE_ATTR
-#define SIZES_CORTEX_M4_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define SIZES_CORTEX_M4_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define SIZES_CORTEX_M4_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
-#define SIZES_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
-#else
-#define SIZES_CORTEX_M4_OS_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
-#endif
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
@@ -133,17 +140,16 @@ SIZES_CORTEX_M4_NOINLINE static int32_t sizes_cortex_m4_soft_float_code(int32_t 
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right = right < 0 ? 0 : right;
-    right = right > 31 ? 31 : right;
+    right &= ~(right >> 31); /* at least 0 */
+    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
     below = (UINT32_C(1) << right) - 1u;
     significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
     return ((int32_t)significand ^ sign) - sign;
 }
 
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define SIZES_CORTEX_M4_DSP 1
 #else

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x9e98df09
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x225ee89a
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -40,11 +40,6 @@
 
 #ifndef SUM_AND_MEAN_CORTEX_M4_CONST_ATTR
 #define SUM_AND_MEAN_CORTEX_M4_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
-#define SUM_AND_MEAN_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -64,6 +59,32 @@ struct sum_and_mean_cortex_m4_arena_behind {
     sum_and_mean_cortex_m4_arena arena;
 };
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
+#define SUM_AND_MEAN_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR __attribute__((noinline))
+#else
+#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+/* steps of loops, which gcc -Os would call */
+#define SUM_AND_MEAN_CORTEX_M4_INLINE inline __attribute__((always_inline))
+#else
+#define SUM_AND_MEAN_CORTEX_M4_INLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1")
+#else
+#define SUM_AND_MEAN_CORTEX_M4_ROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -73,30 +94,9 @@ SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR __attribute__((noinline))
-#else
-#define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-/* steps of loops, which gcc -Os would call */
-#define SUM_AND_MEAN_CORTEX_M4_INLINE inline __attribute__((always_inline))
-#else
-#define SUM_AND_MEAN_CORTEX_M4_INLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR inline
-#endif
-/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
-#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
-#define SUM_AND_MEAN_CORTEX_M4_ROLLED _Pragma("GCC unroll 1")
-#else
-#define SUM_AND_MEAN_CORTEX_M4_ROLLED
-#endif
-
-/* Instructions of Arm's DSP extension, which multiply and add the two 16-bit halves of a word ("a pair") at once, as
-   Thumb-2 has them: GNU assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions
-   (ACLE), which take more instructions. Elsewhere portable C does the same, on either byte order; it assumes that
-   conversions to signed types wrap. */
+/* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
+   assembly where the compiler reads it, otherwise intrinsics of Arm's C Language Extensions (ACLE), which take more
+   instructions. Elsewhere portable C does the same, on either byte order, if conversions to signed types wrap. */
 #if defined(__GNUC__) && defined(__ARM_FEATURE_SIMD32) && defined(__thumb2__)
 #define SUM_AND_MEAN_CORTEX_M4_DSP 1
 #else

@@ -11,17 +11,12 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x04be3880
+#if WEIGHTS_APART_HEADER_ID != 0x4b83fbb5
 #error "weights_apart.h was not generated together with this file"
 #endif
 
 #ifndef WEIGHTS_APART_CONST_ATTR
 #define WEIGHTS_APART_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef WEIGHTS_APART_CODE_ATTR
-#define WEIGHTS_APART_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -59,6 +54,30 @@ const struct weights_apart_weights *weights_apart_block;
 #define WEIGHTS_APART_WEIGHTS (&weights_apart_linked_weights)
 #endif
 
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WEIGHTS_APART_CODE_ATTR
+#define WEIGHTS_APART_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define WEIGHTS_APART_NOINLINE WEIGHTS_APART_CODE_ATTR __attribute__((noinline))
+#else
+#define WEIGHTS_APART_NOINLINE WEIGHTS_APART_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define WEIGHTS_APART_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define WEIGHTS_APART_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define WEIGHTS_APART_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define WEIGHTS_APART_INLINE WEIGHTS_APART_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char weights_apart_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -67,21 +86,6 @@ WEIGHTS_APART_CODE_ATTR static int32_t weights_apart_multiply_high(int32_t a, in
 {
     return (int32_t)(((int64_t)a * b) >> 32);
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define WEIGHTS_APART_NOINLINE WEIGHTS_APART_CODE_ATTR __attribute__((noinline))
-#define WEIGHTS_APART_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define WEIGHTS_APART_NOINLINE WEIGHTS_APART_CODE_ATTR
-#define WEIGHTS_APART_RARELY(condition) (condition)
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define WEIGHTS_APART_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define WEIGHTS_APART_INLINE WEIGHTS_APART_CODE_ATTR inline
-#endif
 
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
@@ -116,8 +120,8 @@ WEIGHTS_APART_NOINLINE static int32_t weights_apart_soft_float_code(int32_t acc,
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right = right < 0 ? 0 : right;
-    right = right > 31 ? 31 : right;
+    right &= ~(right >> 31); /* at least 0 */
+    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
     below = (UINT32_C(1) << right) - 1u;
     significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
     return ((int32_t)significand ^ sign) - sign;

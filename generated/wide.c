@@ -15,17 +15,12 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x1219e421
+#if WIDE_HEADER_ID != 0x65b5c8f5
 #error "wide.h was not generated together with this file"
 #endif
 
 #ifndef WIDE_CONST_ATTR
 #define WIDE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef WIDE_CODE_ATTR
-#define WIDE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -40,15 +35,19 @@
 #define WIDE_ARE_APART(a, a_bytes, b, b_bytes) \
     ((uintptr_t)(a) + (a_bytes) <= (uintptr_t)(b) || (uintptr_t)(b) + (b_bytes) <= (uintptr_t)(a))
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WIDE_CODE_ATTR
+#define WIDE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define WIDE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define WIDE_INLINE WIDE_CODE_ATTR inline
 #endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
 /* wide_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
 WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {

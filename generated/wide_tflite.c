@@ -28,17 +28,12 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x28721338
+#if WIDE_TFLITE_HEADER_ID != 0x8f5570a2
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
 #ifndef WIDE_TFLITE_CONST_ATTR
 #define WIDE_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
-#endif
-
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef WIDE_TFLITE_CODE_ATTR
-#define WIDE_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
@@ -57,6 +52,24 @@ struct wide_tflite_arena_behind {
     uint8_t byte;
     wide_tflite_arena arena;
 };
+
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WIDE_TFLITE_CODE_ATTR
+#define WIDE_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__)
+/* loops that need all registers stand alone */
+#define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR __attribute__((noinline))
+#else
+#define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define WIDE_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define WIDE_TFLITE_INLINE WIDE_TFLITE_CODE_ATTR inline
+#endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
@@ -88,19 +101,6 @@ WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_integer_tangent(const uint16_t 
     }
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
 }
-
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR __attribute__((noinline))
-#else
-#define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR
-#endif
-#if defined(__GNUC__) && defined(__OPTIMIZE__)
-#define WIDE_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
-#else
-#define WIDE_TFLITE_INLINE WIDE_TFLITE_CODE_ATTR inline
-#endif
 
 /* wide_tflite_CONV_2D_0: weights [3 channels][3 rows][3 columns][2 input channels]. */
 WIDE_TFLITE_CONST_ATTR static const int8_t wide_tflite_CONV_2D_0_weights[3 * 18] = {

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x8d507926
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x6d951fde
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -38,11 +38,6 @@
 #define WINOGRAD_CORTEX_M0_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
 #endif
 
-/* Yours to define: where functions go; those that are always inlined are where they are called. */
-#ifndef WINOGRAD_CORTEX_M0_CODE_ATTR
-#define WINOGRAD_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
-#endif
-
 /* Yours to define: what to do behind each node or part of one, with its number; a profile, a watchdog, yielding. */
 #ifndef WINOGRAD_CORTEX_M0_HOOK
 #define WINOGRAD_CORTEX_M0_HOOK(node) ((void)0)
@@ -60,20 +55,34 @@ struct winograd_cortex_m0_arena_behind {
     winograd_cortex_m0_arena arena;
 };
 
-/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
-typedef char winograd_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+/* Yours to define: where functions go; those that are always inlined are where they are called. */
+#ifndef WINOGRAD_CORTEX_M0_CODE_ATTR
+#define WINOGRAD_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
 
-/* Hints that C99 has no words for; empty where the compiler is unknown. */
 #if defined(__GNUC__)
 /* loops that need all registers stand alone */
 #define WINOGRAD_CORTEX_M0_NOINLINE WINOGRAD_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #else
 #define WINOGRAD_CORTEX_M0_NOINLINE WINOGRAD_CORTEX_M0_CODE_ATTR
 #endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define WINOGRAD_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define WINOGRAD_CORTEX_M0_INLINE WINOGRAD_CORTEX_M0_CODE_ATTR inline
+#endif
+
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char winograd_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/*
+ * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
+ */
+#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#define WINOGRAD_CORTEX_M0_IS_THUMB1 1
+#else
+#define WINOGRAD_CORTEX_M0_IS_THUMB1 0
 #endif
 
 /* (a * m >> word) + offset for an m whose bits from `word` on are the upper half of `halves`, the rest the lower one;
@@ -231,8 +240,7 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
 {
     const int32_t *const end = sums + 16 * 2;
 
-#if !defined(WINOGRAD_CORTEX_M0_KEEP_R9) && \
-    defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
     do {
         register int32_t a __asm__("r2");
         register int32_t b __asm__("r3");

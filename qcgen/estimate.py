@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from qcgen.ir.plan import Plan
 from qcgen.plan.prices import ANY_KERNEL, price
-from qcgen.render import bodies, supports
+from qcgen.render import bodies, needed
 
 CALL_BYTES = 10
 """A call in NAME_run, with its arguments."""
@@ -69,7 +69,8 @@ def code_bytes(plan: Plan) -> tuple[int, ...]:
 
 def operations(plan: Plan) -> tuple[float, ...]:
     """Of the functions of each call, those that it shares in equal parts, then of all that belong to none."""
-    text = _Text({None: supports(plan), **{index: [text] for index, text in enumerate(bodies(plan))}})
+    texts = bodies(plan)
+    text = _Text({None: needed(plan, texts), **{index: [text] for index, text in enumerate(texts)}})
     sums = [0.0] * (len(plan.calls) + 1)
     for name, count in text.alone.items():
         owner = text.owners[name]

@@ -156,7 +156,7 @@ def _context(artifact: Artifact, formats: Collection[str], release: Release) -> 
         "sources": [f"src/{name}" for name in files if name.endswith(".c")],
         "headers": [f"src/{name}" for name in files if name.endswith(".h")],
         "is_tested": plan.options.self_test,
-        "uses_math": any("math.h" in call.headers for call in plan.calls),
+        "uses_math": "#include <math.h>" in artifact.files[f"{prefix}.c"],
         "usage": usage(plan),
         "constants": thousands(artifact.report.constants_bytes),
         "arena": thousands(plan.arena_bytes),

@@ -135,9 +135,13 @@ def mutate(tmp_path, monkeypatch):
         assert old in text
         (folder / name).write_text(text.replace(old, new))
         monkeypatch.setattr(qcgen.render, "templates", lambda: folder)
-        qcgen.render.environment.cache_clear()
+        forget()
 
-    qcgen.render.environment.cache_clear()
+    def forget():
+        qcgen.render.environment.cache_clear()
+        qcgen.render.library.cache_clear()
+
+    forget()
     yield changed
     monkeypatch.undo()
-    qcgen.render.environment.cache_clear()
+    forget()

@@ -19,14 +19,14 @@ from qcgen.ir.program import Convert, Operator, Program, Quantize, QuantizedBina
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
 from qcgen.kernels.kernel import Order
+from qcgen.library import standard_headers
 from qcgen.plan.memory import Buffer, place
-from qcgen.plan.names import SUPPORT_NAMES, parameter_names
+from qcgen.plan.names import parameter_names
 from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.reference import evaluate_operator
-from qcgen.render import environment
+from qcgen.render import environment, library
 from qcgen.render import render as render_files
-from qcgen.render.model import ADVICE
 
 PREFIX = "net"
 FLOAT_TOLERANCE = 1e-6  # relative; float operators are allowed 1e-5
@@ -107,20 +107,11 @@ def render(unit: Unit) -> Built:
 
 def source(built: Sequence[Built]) -> str:
     """One C file of all units."""
-    parts = ["#include <stdint.h>\n", f"#define {PREFIX.upper()}_CODE_ATTR\n"]
-    if any("math.h" in b.prepared.headers for b in built):
-        parts.append("#include <math.h>\n")
-    if any("string.h" in b.prepared.headers for b in built):
-        parts.append("#include <string.h>\n")
-    wanted = {"compiler", *(name for b in built for name in b.prepared.support)}
-    for name in SUPPORT_NAMES:
-        if name in wanted:
-            parts.append(
-                environment()
-                .get_template(f"support/{name}.c.jinja")
-                .render(prefix=PREFIX, advice=ADVICE, is_branchless=False)
-            )
-    return "".join(parts) + "\n".join(b.text + b.wrapper for b in built)
+    parts = ["#include <stdint.h>\n"]
+    texts = [b.text for b in built]
+    shared = library("").needed(texts, PREFIX)
+    parts += [f"#include <{name}>\n" for name in standard_headers([*texts, *shared])]
+    return "".join([*parts, *shared]) + "\n".join(b.text + b.wrapper for b in built)
 
 
 def difference(unit: Unit, found: Array) -> str:

@@ -17,9 +17,7 @@ from cases_scalar import SHAPES as SCALAR_SHAPES
 from marks import some_at_first
 
 from qcgen.cores import TARGETS
-from qcgen.plan.names import SUPPORT_NAMES
-from qcgen.render import environment, templates
-from qcgen.render.model import ADVICE
+from qcgen.render import library
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc")
 
@@ -32,16 +30,14 @@ def preprocessed(code, core):
     return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
 
 
-def support_code(core):
+def library_code(core):
     """A C file of all functions that generated files for the core may share."""
-    names = [name for name in SUPPORT_NAMES if (templates() / "support" / f"{name}.c.jinja").is_file()]
-    context = {"prefix": "net", "advice": ADVICE, "isa": TARGETS[core].isa, "is_branchless": False}
-    return "".join(environment().get_template(f"support/{name}.c.jinja").render(context) for name in names)
+    return "".join(piece.named("net") for piece in library(TARGETS[core].isa).pieces)
 
 
 @pytest.mark.parametrize("core", CORES)
 def test_what_generated_files_share_reads_no_operand_after_its_register_is_written(core):
-    found = list(statements(preprocessed(support_code(core), core)))
+    found = list(statements(preprocessed(library_code(core), core)))
     assert found
     assert not [problem for statement in found for problem in statement.problems]
 

@@ -23,7 +23,7 @@ from qcgen.constant_time import SAME_STEPS
 from qcgen.emulate import bound, end_feeds, measure
 from qcgen.errors import ModelRejected
 from qcgen.kernels.epilogue import Output
-from qcgen.render import environment
+from qcgen.render import library
 from qcgen.verification import verify
 from tests.bench.rtl.simulator import run
 
@@ -163,8 +163,7 @@ def test_output_steps_that_no_test_counts_are_refused():
 
 LIMITS = """
 #include <stdint.h>
-#define T_INLINE inline
-SUPPORT
+LIBRARY
 int main(void)
 {
     static const int32_t all[] = {INT32_MIN, INT32_MIN + 1, -129, -128, -1, 0, 1, 127, 128, INT32_MAX - 1, INT32_MAX};
@@ -183,8 +182,8 @@ int main(void)
 
 def test_bounds_without_branches_hold_for_all_numbers(tmp_path):
     require("gcc")
-    text = environment().get_template("support/within.c.jinja").render(prefix="t")
-    (tmp_path / "limits.c").write_text(LIMITS.replace("SUPPORT", text))
+    text = "".join(library("").needed([], "t", ["at_least", "at_most"]))
+    (tmp_path / "limits.c").write_text(LIMITS.replace("LIBRARY", text))
     subprocess.run(["gcc", "-fsanitize=undefined", "-fno-sanitize-recover", "limits.c"], cwd=tmp_path, check=True)
     subprocess.run([tmp_path / "a.out"], check=True)
 

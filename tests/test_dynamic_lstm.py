@@ -12,7 +12,6 @@ from tools import require
 import qcgen
 from qcgen import functions
 from qcgen.build import STRICT_FLAGS
-from qcgen.render import environment
 from qcgen.verification import verify
 
 STEPS, INPUTS, UNITS = 7, 5, 6
@@ -91,7 +90,7 @@ def test_the_functions_are_those_with_fused_multiply_add(flags, library, tmp_pat
         "fused",
         *(f"fused_{name}" for name in FUNCTIONS),
     )
-    text = "".join(environment().get_template(f"support/{name}.c.jinja").render(prefix="t") for name in names)
+    text = "".join(qcgen.render.library("").needed([], "t", names))
     text = text.replace("defined(__x86_64__)", library)
     (tmp_path / "f.c").write_text(f"#include <math.h>\n#include <stdint.h>\n#include <string.h>\n{text}{EACH}")
     command = ["gcc", *STRICT_FLAGS, "-O2", *flags, "-shared", "-fPIC", "f.c", "-o", "f.so"]

@@ -134,7 +134,7 @@ def test_verify_finds_outputs_that_differ_on_the_core(tmp_path, capsys, monkeypa
 @pytest.mark.all
 def test_verify_names_the_node_that_only_the_core_computes_wrongly(tmp_path, capsys, mutate):
     require_core("cortex-m4")
-    mutate("support/dsp_dot.c.jinja", "__smlad(a, b, sum)", "__smlad(a, b, sum) + 1")
+    mutate("library/dsp.h", "__smlad(a, b, sum)", "__smlad(a, b, sum) + 1")
     onnx.save(qlinear_conv((1, 4, 6, 5), random_weights((8, 4, 3, 3))), tmp_path / "m.onnx")
     assert main(["verify", str(tmp_path / "m.onnx"), "--target", "cortex-m4", "--layout", "nhwc"]) == 1
     out = capsys.readouterr().out

@@ -123,7 +123,7 @@ ONE_TOO_LOW = {
 def test_sums_that_start_one_too_low_are_found(word, mutate, tmp_path):
     require("gcc")
     line, more = ONE_TOO_LOW[word]
-    mutate("support/dot.c.jinja", line, line + more)
+    mutate("library/dot.h", line, line + more)
     wrong = wrong_sum(word, unit.__wrapped__(OWN[0], "nhwc", "speed", "host"), tmp_path)
     assert wrong.got - wrong.expected == -1
 

@@ -9,7 +9,7 @@ from cffi import FFI
 
 from qcgen.arithmetic import fused
 from qcgen.build import STRICT_FLAGS
-from qcgen.render import environment
+from qcgen.render import library
 
 COUNT = 400_000
 WRAPPERS = """
@@ -70,25 +70,23 @@ def soft(tmp_path_factory):
     """A function of the C function's name and arrays of words."""
     require("gcc")
     folder, ffi = tmp_path_factory.mktemp("soft_float"), FFI()
-    names = ("soft_float_add", "soft_float_split", "soft_float", "soft_float_round", "soft_float_multiply_add")
+    names = ("soft_float_add", "soft_float_split", "soft_float_divide", "soft_float_round", "soft_float_multiply_add")
     names = (*names, "soft_float_multiply", "soft_float_root", "soft_float_mean")
-    text = "".join(
-        environment().get_template(f"support/{name}.c.jinja").render(prefix="t", is_branchless=False) for name in names
-    )
+    text = "".join(library("").needed([], "t", names))
     (folder / "soft.c").write_text(f"#include <stdint.h>\n{text}{WRAPPERS}{BODIES}")
-    command = ["gcc", *STRICT_FLAGS, "-O2", "-DT_NOINLINE=", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]
+    command = ["gcc", *STRICT_FLAGS, "-O2", "-shared", "-fPIC", "soft.c", "-o", "soft.so"]
     subprocess.run(command, cwd=folder, check=True)
     ffi.cdef(WRAPPERS)
-    library = ffi.dlopen(str(folder / "soft.so"))
+    built = ffi.dlopen(str(folder / "soft.so"))
 
     def run(name, *arrays):
         if name == "mean":
-            return library.mean(*arrays)
+            return built.mean(*arrays)
         y = np.zeros(arrays[0].size, np.int32 if name == "each_integer" else np.uint32)
         words = [np.ascontiguousarray(array.view(np.uint32)) for array in arrays]
         kind = "int32_t *" if name == "each_integer" else "uint32_t *"
         pointers = [ffi.cast("uint32_t *", array.ctypes.data) for array in words]
-        getattr(library, name)(*pointers, ffi.cast(kind, y.ctypes.data), y.size)
+        getattr(built, name)(*pointers, ffi.cast(kind, y.ctypes.data), y.size)
         return y
 
     return run

@@ -15,7 +15,7 @@ import qcgen
 from qcgen.cli import main
 from qcgen.emulate import bound, bounds, end_feeds, flow, measure
 from qcgen.errors import EmulationFailed
-from qcgen.render import environment
+from qcgen.render import library
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33")
 QDQ = DIGITS.with_name("digits_qdq_s8.onnx")
@@ -201,8 +201,7 @@ def in_bytes(first):
 def soft_float(core, name, call):
     """A function of codes that calls one function of float32 numbers in integers, unless the ninth code is 0."""
     require_core(core, counting=True)
-    text = environment().get_template(f"support/{name}.c.jinja").render(prefix="m", is_branchless=False)
-    text = text.replace("M_NOINLINE", "__attribute__((noinline))")
+    text = "".join(library("").needed([], "m", [name]))
     return written(core, f"y[0] = x[8] ? (int8_t)m_{name}({call}) : 0;", text)
 
 
@@ -265,12 +264,12 @@ def test_a_whole_network_has_a_bound(level):
 def summing(core):
     """A function that adds two numbers as a softmax does: their bits are the first eight codes."""
     require_core(core, counting=True)
-    text = environment().get_template("support/soft_float_add.c.jinja").render(prefix="m")
+    text = "".join(library("").needed([], "m", ["soft_float_add"]))
     words = [" | ".join(f"(uint32_t)(uint8_t)x[{4 * n + i}] << {24 - 8 * i}" for i in range(4)) for n in (0, 1)]
     body = (
         f"const uint32_t sum = m_soft_float_add({words[0]}, {words[1]}); y[0] = (int8_t)sum; y[1] = (int8_t)(sum >> 8);"
     )
-    return written(core, body, f"#define M_NOINLINE __attribute__((noinline))\n{text}")
+    return written(core, body, text)
 
 
 @each_core

@@ -19,9 +19,9 @@ from qcgen.emulate.machine import EmulatedOutcome, Trial, emulate
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array
+from qcgen.library import templates
 from qcgen.options import spelt
 from qcgen.progress import report_progress
-from qcgen.render import templates
 
 # The QEMU plugin that counts: built from its source, once in a process.
 

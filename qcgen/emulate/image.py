@@ -12,7 +12,7 @@ from qcgen.cores import TARGETS, Machine, Target
 from qcgen.cross import compile_command, machine_of, require_tools, run, succeed
 from qcgen.errors import ToolMissing, naming
 from qcgen.ir.plan import Plan, Port
-from qcgen.render import templates
+from qcgen.library import templates
 from qcgen.render.model import accessors
 
 ELF = "image.elf"

@@ -5,172 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from qcgen import library
+
 MAX_LENGTH = 40  # of one part, so that whole symbols stay within the 63 characters that C99 promises to tell apart
-
-DSP_NAMES = (
-    "dsp",
-    "dsp_load_pair",
-    "dsp_load_word",
-    "dsp_load_two",
-    "dsp_load_twos",
-    "dsp_two_at",
-    "dsp_even_s8",
-    "dsp_odd_s8",
-    "dsp_even_u8",
-    "dsp_odd_u8",
-    "dsp_add_even_s8",
-    "dsp_add_odd_s8",
-    "dsp_add_even_u8",
-    "dsp_add_odd_u8",
-    "dsp_pair",
-    "dsp_pair_high",
-    "dsp_sub",
-    "dsp_product",
-    "dsp_dot",
-    "dsp_difference",
-    "dsp_winograd_dot",
-    "dsp_winograd_dot_bytes",
-    "dsp_dot_bytes",
-    "dsp_dot_nibbles",
-    "dsp_part_nibbles",
-    "dsp_winograd_dot_four_bytes",
-    "dsp_winograd_dot_two",
-    "dsp_winograd_dot_four",
-    "dsp_winograd_dot_six",
-    "dsp_winograd_dot_six_rest",
-    "dsp_low_by_low",
-    "dsp_low_by_high",
-    "dsp_high_by_low",
-    "dsp_upper",
-    "dsp_high",
-    "dsp_scale",
-    "dsp_saturate_s8",
-    "dsp_saturate_u8",
-)
-"""Instructions of Arm's DSP extension, each under its feature macro."""
-
-MVE_NAMES = (
-    "mve",
-    "mve_load",
-    "mve_store",
-    "mve_copy_s8",
-    "mve_copy_u8",
-    "mve_fill",
-    "mve_sums",
-    "mve_sums_one",
-    "mve_sums_two",
-    "mve_add",
-    "mve_add_all",
-    "mve_scale",
-    "mve_at_least",
-    "mve_at_most",
-    "mve_left",
-    "mve_largest",
-    "mve_round",
-    "mve_shift",
-    "mve_saturate_s8",
-    "mve_saturate_u8",
-    "mve_store_bytes",
-    "mve_store_some",
-    "mve_s8",
-    "mve_load_s8",
-    "mve_load_part",
-    "mve_store_s8",
-    "mve_larger_s8",
-    "mve_signed",
-    "mve_interleave",
-    "mve_gather",
-    "mve_ahead",
-    "mve_dot",
-    "mve_windows",
-    "mve_four",
-    "mve_lower",
-    "mve_and",
-)
-"""Instructions of Helium, Arm's M-profile vector extension, each under its feature macro."""
-
-SCALAR_NAMES = (
-    "scalar_multiply_add",
-    "scalar_sums",
-    "scalar_registers",
-    "scalar_low_registers",
-    "scalar_group1",
-    "scalar_group2",
-    "scalar_two_groups2",
-    "scalar_group4",
-    "scalar_group8",
-    "scalar_word_group1",
-    "scalar_word_group2",
-    "scalar_two_word_groups2",
-    "scalar_word_group4",
-    "scalar_word_group8",
-    "scalar_by_word2",
-    "scalar_channel1",
-    "scalar_channel2",
-    "scalar_channel4",
-    "scalar_words1",
-    "scalar_words2",
-    "scalar_words4",
-    "scalar_words8",
-    "scalar_packed1",
-    "scalar_packed2",
-    "scalar_scale",
-    "scalar_scale_split",
-    "scalar_saturate_s8",
-    "scalar_saturate_u8",
-)
-"""What kernels for cores without SIMD call."""
-
-DOT_NAMES = ("dot", "dot_windows", "dot_window")
-"""Sums of products of bytes, four at a time, under the macros of compilers for x86-64 and AArch64."""
-
 
 PUBLIC = ("run", "arena", "quantize", "dequantize", "test")
 """What the header defines under the model's prefix; the last two go on with a tensor's name."""
-
-SUPPORT_NAMES = (
-    *PUBLIC,
-    "move_up",
-    "right_shift",
-    "multiply_high",
-    "to_int32",
-    "round_twice",
-    "integer_logistic",
-    "integer_tangent",
-    "divide_away",
-    "compiler",
-    "within",
-    "within_s8",
-    "within_u8",
-    "soft_float_code",
-    "soft_float_add_up",
-    "soft_float_add",
-    "soft_float_split",
-    "soft_float",
-    "soft_float_round",
-    "soft_float_multiply_add",
-    "soft_float_multiply",
-    "soft_float_root",
-    "soft_float_mean",
-    "double",
-    "rounded",
-    "nearest",
-    "from_half",
-    "from_normal_half",
-    "to_half",
-    "logistic",
-    "hyperbolic_tangent",
-    "fused",
-    "fused_exponential",
-    "fused_erf",
-    "fused_logistic",
-    "fused_tangent",
-    *DSP_NAMES,
-    *MVE_NAMES,
-    *SCALAR_NAMES,
-    *DOT_NAMES,
-)
-"""What the generated file itself defines under the model's prefix."""
 
 _RESERVED = frozenset(
     """
@@ -320,7 +160,7 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str, public: Collection
     NAME_run that the caller knows.
     """
     names: list[str] = []
-    taken = {*SUPPORT_NAMES, ROWS, SHARED, *public}
+    taken = {*PUBLIC, *library.reserved(), ROWS, SHARED, *public}
     begun = {part for name in taken for part in _beginnings(name)}
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
-from importlib.resources import files
-from pathlib import Path
 
 import jinja2
 
@@ -16,6 +14,7 @@ from qcgen.ir.context import LayerField, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
+from qcgen.library import FILES, Library, templates
 from qcgen.render.block import essence, id_of
 from qcgen.render.filters import (
     arguments,
@@ -35,7 +34,7 @@ from qcgen.render.filters import (
 )
 from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
-from qcgen.render.model import accessors, is_branchless, model_context, stream_context
+from qcgen.render.model import accessors, model_context, stream_context
 from qcgen.render.placement import placeable
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
@@ -53,7 +52,11 @@ def render(plan: Plan, test: SelfTest | None = None) -> dict[str, str]:
     require_values_fit(plan)
     hashed = hashing(plan, test)
     streams = tuple(_stream(plan, stream, hashed) for stream in plan.streams)
-    context = names_of(model_context(plan, test, bodies(plan), streams, partial(_support, plan), _ID, _WEIGHTS_ID))
+    own = bodies(plan)
+    moves = ["move_up"] if any(move.is_up and not move.is_apart for move in plan.moves) else []
+    # Every function has the attribute; a test's own function is not inlined.
+    shared = needed(plan, own, ["CODE_ATTR", *moves, *(["NOINLINE"] if test else [])])
+    context = names_of(model_context(plan, test, own, streams, shared, _ID, _WEIGHTS_ID))
     names = {f"{plan.prefix}.h": "model.h", f"{plan.prefix}.c": "model.c"}
     of_code = tuple(names)
     if plan.options.weights is not None:
@@ -108,23 +111,21 @@ def filled(template: str, context: Mapping[str, object]) -> str:
     return folded(text) if template.endswith((".c", ".h", ".ino")) else text
 
 
-def templates() -> Path:
-    """The folder of the templates: inside the installed package, or beside it in a checkout."""
-    package = Path(str(files("qcgen")))
-    installed = package / "_templates"
-    return installed if installed.is_dir() else package.parent / "templates"
+@cache
+def library(isa: str) -> Library:
+    """The C functions that kernels call, with the assembly of an instruction set."""
+    return Library(_library_file(name, isa) for name in FILES)
 
 
-def _support(plan: Plan, name: str) -> str:
-    """A shared function."""
-    template = environment().get_template(f"support/{name}.c.jinja")
-    target = TARGETS[plan.options.target]
-    return template.render(prefix=plan.prefix, isa=target.isa, is_branchless=is_branchless(plan))
+def _library_file(name: str, isa: str) -> str:
+    if name.endswith(".jinja"):
+        return environment().get_template(f"library/{name}").render(isa=isa)
+    return (templates() / "library" / name).read_text(encoding="ascii")
 
 
-def supports(plan: Plan) -> list[str]:
-    """The functions that the nodes of a plan share."""
-    return [_support(plan, name) for name in sorted({name for call in plan.calls for name in call.support})]
+def needed(plan: Plan, texts: Sequence[str], names: Iterable[str] = ()) -> list[str]:
+    """The functions of the library that the texts of a plan's file call, or that are named."""
+    return library(TARGETS[plan.options.target].isa).needed(texts, plan.prefix, names)
 
 
 def _stream(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> str:

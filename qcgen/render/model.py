@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from zlib import crc32
@@ -13,8 +13,9 @@ from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, Table, TensorMove, View
 from qcgen.ir.self_test import SelfTest
+from qcgen.library import standard_headers
 from qcgen.options import OPTIONS
-from qcgen.plan.names import STATE, SUPPORT_NAMES, accessor_names
+from qcgen.plan.names import STATE, accessor_names
 from qcgen.render import block
 from qcgen.render.filters import one_line, place
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
@@ -29,9 +30,6 @@ from qcgen.render.interface import (
     preconditions,
 )
 from qcgen.version import __version__
-
-ADVICE = ("NOINLINE", "SHARED", "INLINE", "OS_INLINE", "RARELY", "FENCE", "ROLLED", "SUMMED", "MOVED")
-"""Macros of support/compiler.c.jinja: a file has those that its functions use."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,7 @@ class ModelContext(Context):
     options: str  # as the user would write them
     meant: str  # the arithmetic that outputs are equal to
     bodies: tuple[str, ...]  # the functions of each node
-    advice: tuple[str, ...]  # macros of support/compiler.c.jinja that the file has
-    support: tuple[str, ...]  # functions that nodes share
-    isa: str  # of a scalar core, whose assembly functions below support/ have
-    is_branchless: bool  # what they choose is computed, where compilers would branch
+    library: tuple[str, ...]  # functions that nodes share
     summary: tuple[str, ...]  # lines of the head
     memory: tuple[str, ...]  # lines of the head on what lies where
     certificates: tuple[Proof, ...]  # what is proved of each node
@@ -71,8 +66,7 @@ class ModelContext(Context):
     unread: tuple[str, ...]  # inputs on which no output depends
     uses_arena: bool  # there is one
     uses_offsets: bool  # something that a node reads or writes does not begin the arena
-    uses_string: bool  # string.h
-    uses_math: bool  # math.h
+    headers: tuple[str, ...]  # of the standard library, besides stdint.h
     streams: tuple[str, ...]  # functions that run layers row by row
     resets: tuple[str, ...]  # of NAME_reset
     state_bytes: int  # that stay from call to call
@@ -87,26 +81,18 @@ class ModelContext(Context):
     is_small: bool  # numbers of nodes and sizes of tables fit one word together
 
 
-def is_branchless(plan: Plan) -> bool:
-    """Whether what is the same number of instructions for every input must be so by its C."""
-    return plan.options.constant_time and not TARGETS[plan.options.target].chooses_without_branches
-
-
 def model_context(
     plan: Plan,
     test: SelfTest | None,
     bodies: Sequence[str],
     streams: Sequence[str],
-    support_text: Callable[[str], str],
+    library: Sequence[str],
     header_id: str,
     weights_id: str,
 ) -> ModelContext:
-    """The context of a plan's files, from the text of its functions; ``support_text``: of those below support/."""
+    """The context of a plan's files, from the text of its functions; ``library``: of those that nodes share."""
     hashed, target = hashing(plan, test), TARGETS[plan.options.target]
-    called = _called(plan)
-    texts = [*bodies, *map(support_text, called)]
-    advice = _advice(plan, test, texts)
-    takes_r9 = any(re.search(r"\br9\b", text) for text in texts)
+    takes_r9 = any(re.search(r"\br9\b", text) for text in (*bodies, *library))
     calls = plan.whole_calls
     statements = tuple(statement for step in plan.steps for statement in _statements(plan, step, hashed))
     return ModelContext(
@@ -122,10 +108,7 @@ def model_context(
         options=options_text(plan),
         meant=meant_text(plan.options.numerics),
         bodies=tuple(bodies),
-        advice=advice,
-        support=tuple(name for name in SUPPORT_NAMES if name in called or (advice and name == "compiler")),
-        isa=target.isa,
-        is_branchless=is_branchless(plan),
+        library=tuple(library),
         summary=tuple(summary(plan)),
         memory=tuple(memory(plan)),
         certificates=tuple(certificate(call, is_float_there=call.op.name in plan.in_float) for call in plan.calls),
@@ -142,9 +125,7 @@ def model_context(
         unread=tuple(_unread(plan)),
         uses_arena=plan.arena_bytes > 0,
         uses_offsets=any(isinstance(at, InArena) and at.offset for call in calls for at in call.arguments),
-        uses_string=any("string.h" in call.headers for call in plan.calls)
-        or bool(plan.streams or plan.moves or plan.states),
-        uses_math=any("math.h" in call.headers for call in plan.calls),
+        headers=_headers(plan, test, [*bodies, *library]),
         streams=tuple(streams),
         resets=tuple(_reset(state, is_callers=bool(plan.state)) for state in plan.states),
         state_bytes=sum(state.before.bytes for state in plan.states),
@@ -158,6 +139,12 @@ def model_context(
         weights_id=weights_id,
         is_small=len(plan.calls) < 2**10 and all(t.bytes < 2**22 for call in plan.calls for t in call.tables),
     )
+
+
+def _headers(plan: Plan, test: SelfTest | None, texts: Sequence[str]) -> tuple[str, ...]:
+    """What a file includes for the texts of its functions, for copies and for a self-test."""
+    copies = plan.streams or plan.moves or plan.states
+    return tuple(sorted({*standard_headers(texts), *(["string.h"] if copies else []), *(["stddef.h"] if test else [])}))
 
 
 @dataclass(frozen=True)
@@ -196,18 +183,6 @@ def _block(plan: Plan) -> BlockContext | None:
         nodes={table.symbol: call.op.name for call in plan.calls for table in call.tables},
         padding=block.padding(plan),
     )
-
-
-def _called(plan: Plan) -> set[str]:
-    """The functions below support/ that the file needs."""
-    moved = {"move_up"} if any(move.is_up and not move.is_apart for move in plan.moves) else set()
-    return {name for call in plan.calls for name in call.support} | moved
-
-
-def _advice(plan: Plan, test: SelfTest | None, texts: Sequence[str]) -> tuple[str, ...]:
-    """The macros that these functions use; a self-test's own function must not be inlined."""
-    used = [name for name in ADVICE if any(f"{plan.prefix.upper()}_{name}" in text for text in texts)]
-    return tuple(name for name in ADVICE if name in used or (name == "NOINLINE" and test))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,125 @@
+"""The library: C functions of ``templates/library/``, of which a generated file gets those that it uses.
+
+Its files are C as compilers take it, but for scalar.h.jinja, whose assembly differs by instruction set. Names there
+begin with ``qcgen_`` or ``QCGEN_``; a generated file has its own prefix in that place. A file is a preamble, which is
+not copied, then pieces: functions and what belongs to them, with blank lines between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
+
+FILES = (
+    "compiler.h",
+    "integers.h",
+    "soft_float.h",
+    "float32.h",
+    "dsp.h",
+    "helium.h",
+    "scalar.h.jinja",
+    "dot.h",
+)
+"""In the order in which their pieces stand in a generated file: none calls a later one."""
+
+_NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
+_DEFINED = re.compile(
+    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|#define QCGEN_(\w+))", re.MULTILINE
+)
+
+_ASSUMED = {"right_shift_is_arithmetic": re.compile(">>"), "double_has_64_bits": re.compile(r"\bdouble \*")}
+"""What a text assumes of the compiler if it has this, by the name of the piece that checks it."""
+
+_HEADERS = {
+    "math.h": re.compile(
+        r"\b(?:INFINITY|NAN|(?:ceil|cos|exp|expm1|fabs|floor|fma|log|log1p|pow|rint|round|sin|sqrt|tanh)f\()"
+    ),
+    "string.h": re.compile(r"\bmem(?:cpy|move|set)\("),
+}
+
+
+def templates() -> Path:
+    """The folder of the templates: inside the installed package, or beside it in a checkout."""
+    package = Path(str(files("qcgen")))
+    installed = package / "_templates"
+    return installed if installed.is_dir() else package.parent / "templates"
+
+
+def standard_headers(texts: Iterable[str]) -> list[str]:
+    """The headers of the standard library that declare what texts use, besides <stdint.h>."""
+    return [name for name, pattern in _HEADERS.items() if any(map(pattern.search, texts))]
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """What nodes cannot be named, in front of an underscore or alone: names of the library's functions and macros."""
+    texts = ((templates() / "library" / name).read_text(encoding="ascii") for name in FILES)
+    return frozenset(name.strip("_") for text in texts for name in _NAME.findall(text))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A function, or what belongs together: its text, the names that it defines and those that it uses."""
+
+    text: str
+
+    @cached_property
+    def defined(self) -> frozenset[str]:
+        """Names without their prefix: functions, types, and macros in capitals."""
+        return frozenset(next(filter(None, found)) for found in _DEFINED.findall(self.text))
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """The same of other pieces."""
+        return frozenset(_NAME.findall(self.text)) - self.defined
+
+    def named(self, prefix: str) -> str:
+        """The text with a model's prefix."""
+        return self.text.replace("qcgen_", f"{prefix}_").replace("QCGEN_", f"{prefix.upper()}_")
+
+
+class Library:
+    """The pieces of the library's files, whose texts are given in order."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.pieces = tuple(Piece(text) for each in texts for text in _pieces(each))
+        self._definers = {name: piece for piece in self.pieces for name in piece.defined}
+
+    def needed(self, texts: Sequence[str], prefix: str, names: Iterable[str] = ()) -> list[str]:
+        """The pieces that texts of a model call, or that define ``names``, with those that they need, in order.
+
+        Raises KeyError for one of ``names`` that the library does not have.
+        """
+        spelt = re.compile(rf"\b(?:{re.escape(prefix)}|{re.escape(prefix.upper())})_(\w+)")
+        wanted = {name for text in texts for name in spelt.findall(text)}
+        found = {self._definers[name] for name in names}
+        wanted |= {name for piece in found for name in piece.used}
+        while wanted:
+            piece = self._definers.get(wanted.pop())
+            if piece is not None and piece not in found:
+                found.add(piece)
+                wanted |= piece.used
+        whole = [*texts, *(piece.text for piece in found)]
+        found |= {self._definers[name] for name, pattern in _ASSUMED.items() if any(map(pattern.search, whole))}
+        return [piece.named(prefix) for piece in self.pieces if piece in found]
+
+
+def _pieces(text: str) -> list[str]:
+    """The pieces of a file, each with a newline at its end; a comment alone belongs to the piece behind it."""
+    _, *paragraphs = re.split(r"\n\n+", text[text.index("#pragma once") :].rstrip())
+    found: list[str] = []
+    is_inside = True
+    for paragraph in paragraphs:
+        if is_inside and found:
+            found[-1] += f"\n\n{paragraph}"
+        else:
+            found.append(paragraph)
+        lines = found[-1].splitlines()
+        opened = sum(line.startswith("#if") or (line[0] != " " and line.endswith("{")) for line in filter(None, lines))
+        closed = sum(line.startswith(("#endif", "}")) for line in lines)
+        is_inside = opened > closed or lines[-1].endswith("*/")
+    return [f"{piece}\n" for piece in found]

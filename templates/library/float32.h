@@ -1,0 +1,284 @@
+/* Float32 as onnxruntime computes it, and conversions from and to float16. */
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include "compiler.h"
+#include "soft_float.h"
+
+/* A double has 64 bits here; on cores where it has 32, such as AVR by default, this does not compile. */
+typedef char qcgen_double_has_64_bits[sizeof(double) == 8 ? 1 : -1];
+
+/* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
+static inline float qcgen_rounded(float number)
+{
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* in software each operation is a function call */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+    __asm__("" : "+t"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__x86_64__)
+    __asm__("" : "+x"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__riscv_flen)
+    __asm__("" : "+f"(number));
+    return number;
+#else
+    const volatile float stored = number;
+
+    return stored;
+#endif
+}
+
+/*
+ * The nearest integer of a number within 2^22, half to even: a sum rounds so where numbers lie one apart. Few cores
+ * have an instruction for it, and rintf takes longer.
+ */
+static inline int32_t qcgen_nearest(float number)
+{
+    const float apart = 12582912.0f; /* 1.5 * 2^23 */
+    const float sum = number + apart;
+
+    return (int32_t)(sum - apart);
+}
+
+/* The number whose IEEE 754 binary16 word this is; float32 has all of them. */
+static float qcgen_from_half(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    const uint32_t magnitude = half & 0x7fff;
+    uint32_t word = sign | ((magnitude << 13) + (UINT32_C(112) << 23));
+    float number;
+
+    if (magnitude < 0x400) { /* 0 and subnormal numbers are multiples of 2^-24 */
+        number = (float)magnitude * 5.9604644775390625e-8f;
+        return sign != 0 ? -number : number;
+    }
+    if (magnitude >= 0x7c00) { /* infinity; NaN, which becomes a quiet one */
+        word = sign | UINT32_C(0x7f800000) | (magnitude & 0x3ff) << 13 | (uint32_t)(magnitude > 0x7c00) << 22;
+    }
+    (void)memcpy(&number, &word, sizeof number);
+    return number;
+}
+
+/*
+ * The number whose IEEE 754 binary16 word this is, if it is 0 or at least 2^-14 in magnitude, and finite: as the word of a
+ * float it is 2^112 times too small, but never subnormal.
+ */
+static float qcgen_from_normal_half(uint16_t half)
+{
+    const uint32_t word = (uint32_t)(half & 0x8000) << 16 | (uint32_t)(half & 0x7fff) << 13;
+    float number;
+
+    (void)memcpy(&number, &word, sizeof number);
+    return number * 5192296858534827628530496329220096.0f;
+}
+
+/* The IEEE 754 binary16 word of a number, rounded half to even; from 65520 on it is that of infinity. */
+static uint16_t qcgen_to_half(float number)
+{
+    uint32_t word, sign, magnitude, half;
+
+    (void)memcpy(&word, &number, sizeof word);
+    sign = word >> 16 & 0x8000;
+    magnitude = word & UINT32_C(0x7fffffff);
+    if (magnitude > UINT32_C(0x7f800000)) { /* NaN: a quiet one */
+        half = 0x7e00 | (magnitude >> 13 & 0x1ff);
+    } else if (magnitude >= UINT32_C(0x477ff000)) {
+        half = 0x7c00;
+    } else if (magnitude >= UINT32_C(0x38800000)) { /* from 2^-14 on: 13 bits less, another bias of the exponent */
+        half = (magnitude - (UINT32_C(112) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    } else if (magnitude >= UINT32_C(0x33000000)) { /* subnormal, in units of 2^-24 */
+        const uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
+        const uint32_t shift = 126 - (magnitude >> 23);
+
+        half = (significand + (UINT32_C(1) << (shift - 1)) - 1 + (significand >> shift & 1)) >> shift;
+    } else {
+        half = 0;
+    }
+    return (uint16_t)(sign | half);
+}
+
+/*
+ * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
+ * NaN.
+ */
+static float qcgen_logistic(float x)
+{
+    const float magnitude = x < 0.0f ? -x : x;
+    const float value = magnitude > 18.0f ? 18.0f : magnitude;
+    const float square = value * value;
+    float p = 4.37031012579801e-11f;
+    float q = 6.10247389755681e-13f;
+    float half;
+
+    p = p * square + 1.15627324459942e-07f;
+    p = p * square + 6.08574864600143e-05f;
+    p = p * square + 8.51377133304701e-03f;
+    p = p * square + 2.48287947061529e-01f;
+    q = q * square + 5.76102136993427e-09f;
+    q = q * square + 6.29106785017040e-06f;
+    q = q * square + 1.70198817374094e-03f;
+    q = q * square + 1.16817656904453e-01f;
+    q = q * square + 9.93151921023180e-01f;
+    half = p * value / q; /* what is above or below 1/2 */
+    return x >= 0.0f ? 0.5f + half : half > 0.5f ? 0.0f : 0.5f - half;
+}
+
+/* tanh(x) as a quotient of polynomials, x clamped to [-9, 9]: the coefficients of onnxruntime. NaN stays NaN. */
+static float qcgen_hyperbolic_tangent(float x)
+{
+    const float magnitude = x < 0.0f ? -x : x;
+    const float value = magnitude > 9.0f ? 9.0f : magnitude;
+    const float square = value * value;
+    float p = -2.76076847742355e-16f;
+    float q = 1.19825839466702e-06f;
+
+    p = p * square + 2.00018790482477e-13f;
+    p = p * square + -8.60467152213735e-11f;
+    p = p * square + 5.12229709037114e-08f;
+    p = p * square + 1.48572235717979e-05f;
+    p = p * square + 6.37261928875436e-04f;
+    p = p * square + 4.89352455891786e-03f;
+    q = q * square + 1.18534705686654e-04f;
+    q = q * square + 2.26843463243900e-03f;
+    q = q * square + 4.89352518554385e-03f;
+    return x < 0.0f ? -(p * value / q) : p * value / q;
+}
+
+/* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
+static inline float qcgen_fused(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)qcgen_soft_float_multiply_add; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c, word;
+    float number;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    word = qcgen_soft_float_multiply_add(of_a, of_b, of_c);
+    (void)memcpy(&number, &word, sizeof number);
+    return number;
+#endif
+}
+
+/* exp(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+static float qcgen_fused_exponential(float x)
+{
+    const float apart = 12582912.0f; /* 1.5 * 2^23: what is added to it is rounded to an integer, half to even */
+    const float above = x < -103.9720840454f ? -103.9720840454f : x;
+    const float value = above > 88.7762626647950f ? 88.7762626647950f : above;
+    const float power = qcgen_fused(value, 1.44269504088896341f, apart) - apart;
+    float rest = qcgen_fused(power, -6.93145752e-1f, value);
+    float p = 1.37805939e-3f;
+    int32_t exponent;
+    uint32_t word;
+    float number;
+
+    if (!(power >= -150.0f && power <= 128.0f)) { /* NaN */
+        return x;
+    }
+    rest = qcgen_fused(power, -1.42860677e-6f, rest);
+    p = qcgen_fused(p, rest, 8.37312452e-3f);
+    p = qcgen_fused(p, rest, 4.16695364e-2f);
+    p = qcgen_fused(p, rest, 1.66664720e-1f);
+    p = qcgen_fused(p, rest, 4.99999851e-1f);
+    p = qcgen_fused(p, rest, 1.0f);
+    p = qcgen_fused(p, rest, 1.0f);
+
+    /* p * 2^exponent in two products, of which one alone rounds. */
+    exponent = (int32_t)power;
+    word = (uint32_t)(exponent < -60 ? exponent + 191 : exponent + 63) << 23;
+    (void)memcpy(&number, &word, sizeof number);
+    return p * number * (exponent < -60 ? 5.42101086e-20f : 1.84467441e19f); /* 2^-64, 2^64 */
+}
+
+/* erf(x) as onnxruntime computes it with fused multiply-add, in every bit but of subnormal numbers. NaN stays NaN. */
+static float qcgen_fused_erf(float x)
+{
+    const float apart = 12582912.0f; /* 1.5 * 2^23: what is added to it is rounded to an integer, half to even */
+    const float magnitude = x < 0.0f ? -x : x;
+    const float a = magnitude > 3.925f ? 3.925f : magnitude;
+    float p, number, power, rest;
+    uint32_t word;
+
+    if (!(magnitude > 0.921875f)) {
+        const float square = a * a;
+
+        p = qcgen_fused(-5.99104969e-4f, square, 4.99339588e-3f);
+        p = qcgen_fused(p, square, -2.67667342e-2f);
+        p = qcgen_fused(p, square, 1.12818025e-1f);
+        p = qcgen_fused(p, square, -3.76124859e-1f);
+        p = qcgen_fused(p, square, 1.28379151e-1f);
+        return qcgen_fused(p, x, x);
+    }
+    p = qcgen_fused(1.72948930e-5f, a, -3.83208680e-4f);
+    p = qcgen_fused(p, a, 3.88393435e-3f);
+    p = qcgen_fused(p, a, -2.42545605e-2f);
+    p = qcgen_fused(p, a, 1.06777847e-1f);
+    p = qcgen_fused(p, a, 6.34846687e-1f);
+    p = qcgen_fused(p, a, 1.28717512e-1f);
+    number = -qcgen_fused(p, a, a);
+
+    /* 1 - exp(number), whose exponent is -26 at least. */
+    power = qcgen_fused(number, 1.44269504088896341f, apart) - apart;
+    rest = qcgen_fused(power, -6.93145752e-1f, number);
+    rest = qcgen_fused(power, -1.42860677e-6f, rest);
+    p = qcgen_fused(1.38319808e-3f, rest, 8.37550033e-3f);
+    p = qcgen_fused(p, rest, 4.16689515e-2f);
+    p = qcgen_fused(p, rest, 1.66664466e-1f);
+    p = qcgen_fused(p, rest, 4.99999851e-1f);
+    p = qcgen_fused(p, rest, 1.0f);
+    p = qcgen_fused(p, rest, 1.0f);
+    word = (uint32_t)((int32_t)power + 127) << 23;
+    (void)memcpy(&number, &word, sizeof number);
+    number = 1.0f - qcgen_rounded(p * number);
+    return x < 0.0f ? -number : number;
+}
+
+/* 1 / (1 + exp(-x)) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+static float qcgen_fused_logistic(float x)
+{
+    const float above = x < -18.0f ? -18.0f : x;
+    const float value = above > 18.0f ? 18.0f : above;
+    const float square = value * value;
+    float p = 4.37031012579801e-11f;
+    float q = 6.10247389755681e-13f;
+    float number;
+
+    p = qcgen_fused(p, square, 1.15627324459942e-07f);
+    p = qcgen_fused(p, square, 6.08574864600143e-05f);
+    p = qcgen_fused(p, square, 8.51377133304701e-03f);
+    p = qcgen_fused(p, square, 2.48287947061529e-01f);
+    q = qcgen_fused(q, square, 5.76102136993427e-09f);
+    q = qcgen_fused(q, square, 6.29106785017040e-06f);
+    q = qcgen_fused(q, square, 1.70198817374094e-03f);
+    q = qcgen_fused(q, square, 1.16817656904453e-01f);
+    q = qcgen_fused(q, square, 9.93151921023180e-01f);
+    number = p * value / q + 0.5f;
+    return number < 0.0f ? 0.0f : number;
+}
+
+/* tanh(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+static float qcgen_fused_tangent(float x)
+{
+    const float above = x < -9.0f ? -9.0f : x;
+    const float value = above > 9.0f ? 9.0f : above;
+    const float square = value * value;
+    float p = -2.76076847742355e-16f;
+    float q = 1.19825839466702e-06f;
+
+    p = qcgen_fused(p, square, 2.00018790482477e-13f);
+    p = qcgen_fused(p, square, -8.60467152213735e-11f);
+    p = qcgen_fused(p, square, 5.12229709037114e-08f);
+    p = qcgen_fused(p, square, 1.48572235717979e-05f);
+    p = qcgen_fused(p, square, 6.37261928875436e-04f);
+    p = qcgen_fused(p, square, 4.89352455891786e-03f);
+    q = qcgen_fused(q, square, 1.18534705686654e-04f);
+    q = qcgen_fused(q, square, 2.26843463243900e-03f);
+    q = qcgen_fused(q, square, 4.89352518554385e-03f);
+    return p * value / q;
+}

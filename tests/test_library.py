@@ -1,0 +1,97 @@
+"""The library of C functions: its files are C as they stand, and a generated file gets what it uses."""
+
+import subprocess
+
+import pytest
+from emulated import require_core
+from tools import require
+
+from qcgen import library
+from qcgen.build import STRICT_FLAGS
+from qcgen.cores import TARGETS
+from qcgen.library import Library, standard_headers
+from qcgen.plan.names import node_names
+from qcgen.render import library as rendered
+
+ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
+FILES = [name for name in library.FILES if name.endswith(".h")]
+CORES = {"dsp.h": ("cortex-m4", "cortex-m33"), "helium.h": ("cortex-m55",)}
+"""The cores whose instructions a file has."""
+
+PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'
+
+
+def compiled(name, compiler, flags):
+    """What a compiler says of a source that includes a file of the library."""
+    command = [compiler, *flags, "-Wno-unused-function", f"-I{library.templates() / 'library'}", "-fsyntax-only"]
+    source = f'#include "{name}"\nint declared;\n'
+    return subprocess.run([*command, "-x", "c", "-"], input=source, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_compiles_as_it_stands(name, compiler):
+    require(compiler)
+    assert compiled(name, compiler, STRICT_FLAGS) == ""
+
+
+@pytest.mark.parametrize(("name", "core"), [(name, core) for name, cores in CORES.items() for core in cores])
+def test_a_file_compiles_for_the_cores_whose_instructions_it_has(name, core):
+    require_core(core)
+    assert compiled(name, TARGETS[core].compiler, [*TARGETS[core].flags, *STRICT_FLAGS]) == ""
+
+
+def out_of_order(found):
+    """The functions and types that a piece uses before they are defined, by the names that it defines."""
+    later = [piece.defined for piece in found.pieces]
+    return {
+        name: min(piece.defined)
+        for i, piece in enumerate(found.pieces)
+        for name in piece.used
+        if any(name in defined for defined in later[i + 1 :]) and not name.isupper()
+    }
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_piece_stands_behind_what_it_uses_and_has_names_of_its_own(isa):
+    found = rendered(isa)
+    assert out_of_order(found) == {}
+    names = [name for piece in found.pieces for name in piece.defined]
+    assert all(piece.defined for piece in found.pieces)
+    assert len(names) == len(set(names))
+
+
+def test_a_piece_in_front_of_what_it_uses_is_found():
+    first = "/* One. */\nstatic int qcgen_one(void)\n{\n    return qcgen_two();\n}\n"
+    second = "/* Two. */\nstatic int qcgen_two(void)\n{\n    return 2;\n}\n"
+    assert out_of_order(Library([f"{PREAMBLE}{first}\n{second}"])) == {"two": "one"}
+    assert out_of_order(Library([f"{PREAMBLE}{second}\n{first}"])) == {}
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_node_with_the_name_of_a_function_gets_another_symbol(isa):
+    names = {name for piece in rendered(isa).pieces for name in piece.defined}
+    assert {name for name in names if node_names([(name, "Relu")], "net") == (name,)} == set()
+
+
+def test_a_file_gets_the_functions_that_it_calls_what_these_need_and_no_other():
+    text = "".join(rendered("").needed(["int32_t y = net_round_twice(x, 1, 2);"], "net"))
+    assert "net_round_twice(" in text
+    assert "QCGEN" not in text.upper().replace("NET_", "")
+    assert "net_divide_away" not in text
+
+
+def test_a_name_that_the_library_does_not_have_is_an_error():
+    with pytest.raises(KeyError):
+        rendered("").needed([], "net", ["soft_float"])
+
+
+def test_what_a_text_assumes_of_the_compiler_is_checked():
+    assert "net_right_shift_is_arithmetic" in "".join(rendered("").needed(["y = x >> 1;"], "net"))
+    assert "net_double_has_64_bits" in "".join(rendered("").needed(["const double *x"], "net"))
+    assert rendered("").needed(["const double mean = 0.0;"], "net") == []
+
+
+def test_headers_are_those_that_declare_what_is_used():
+    assert standard_headers(["y = rintf(x);"]) == ["math.h"]
+    assert standard_headers(["/* 1 / sqrt(variance) */", "(void)memcpy(y, x, 4);"]) == ["string.h"]

@@ -175,8 +175,6 @@ def artifact(unit: Unit) -> Artifact:
         kernel.name,
         tuple(Table(c.role, f"{symbol}_{c.role}", c.c_type, c.values, c.meaning) for c in prepared.constants),
         prepared.context,
-        prepared.support,
-        prepared.headers,
         (*places, *(InArena(placement.offsets[buffer.name]) for buffer in buffers)),
         sum(buffer.bytes for buffer in buffers),
         prepared.certificate,

@@ -239,10 +239,9 @@ class Rejected:
 class Call:
     """One operator as one C function: ``symbol`` its name, ``context`` what its text shows.
 
-    ``support`` names the shared C functions that it calls, ``headers`` the standard headers that it needs besides
-    <stdint.h>. ``arguments`` are in the order of its parameters: inputs, output, scratch. ``access`` is the order of
-    its reads and writes, None if the kernel tells none; ``is_elementwise``: each element is read before the same one is
-    written, so that the output may take an input's place; ``overlap`` is what the planner made of the order.
+    ``arguments`` are in the order of its parameters: inputs, output, scratch. ``access`` is the order of its reads and
+    writes, None if the kernel states none; ``is_elementwise``: each element is read before the same one is written, so
+    that the output may take an input's place; ``overlap`` is what the planner made of the order.
     ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
     beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
     whether it was compiled for size or for speed; ``cycles``: what the kernel counts of them itself, if it does.
@@ -255,8 +254,6 @@ class Call:
     kernel: str
     tables: tuple[Table, ...]
     context: Context
-    support: tuple[str, ...]
-    headers: tuple[str, ...]
     arguments: tuple[Place, ...]
     scratch_bytes: int
     certificate: Certificate

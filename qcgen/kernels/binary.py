@@ -64,7 +64,6 @@ class Binary:
     function: PairFunction
     nest: LoopNest
     constants: tuple[Constants, ...]
-    support: tuple[str, ...]
     certificate: Certificate
     in_place: tuple[int, ...]
 
@@ -102,10 +101,9 @@ def prepare_binary(op: QuantizedBinary, setting: Setting) -> Binary:
     )
     constants = [*tables.values(), *_line_tables(line, op, pairs, a_codes, b_codes)]
     constants += _free_numbers(function) if free is not None and line.form != "table" else ()
-    support = () if line.form == "table" else ("right_shift", *["within"] * function.is_branchless)
     numbers = _numbers(line, pairs, a_codes, b_codes)
     certificate = Certificate(None, False, {line.form: 1}, line.comparisons, numbers=numbers)
-    return Binary(function, nest, tuple(constants), support, certificate, in_place)
+    return Binary(function, nest, tuple(constants), certificate, in_place)
 
 
 def _free_numbers(function: PairFunction) -> tuple[Constants, ...]:

@@ -55,7 +55,7 @@ class Output:
     ``is_always``: a channel with a guard band emulates every accumulator.
     ``is_branchless``: the code's bounds are computed, not chosen.
     ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
-    ``emulation``: the function of templates/support that computes both roundings. ``rounds_up``: halves, if it is
+    ``emulation``: the function of templates/library that computes both roundings. ``rounds_up``: halves, if it is
     rounded once.
     """
 
@@ -112,7 +112,6 @@ class OutputStep:
     constants: tuple[Constants, ...]
     addend: Int64s
     guarded: Int64s
-    support: tuple[str, ...]
     certificate: Certificate
     stairs: Staircase | None = None
     common: CommonOutput | None = None
@@ -261,7 +260,7 @@ def prepare_round_once(
     )
     certificate = Certificate(interval.bounds, False, {"rounded once": len(meaning.multiplier)}, 0)
     addend = np.zeros_like(interval.lo)
-    return OutputStep(output, constants, addend, np.zeros(0, np.int64), ("right_shift",), certificate)
+    return OutputStep(output, constants, addend, np.zeros(0, np.int64), certificate)
 
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> OutputStep:
@@ -269,7 +268,7 @@ def prepare_raw(c_type: str, interval: AccumulatorInterval) -> OutputStep:
     output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, False, False, None, None, 0, 0)
     addend = np.zeros_like(interval.lo)
     certificate = Certificate(interval.bounds, interval.wraps, {}, 0, SumWord(0, addend))
-    return OutputStep(output, (), addend, np.zeros(0, np.int64), (), certificate)
+    return OutputStep(output, (), addend, np.zeros(0, np.int64), certificate)
 
 
 def _fixed(
@@ -317,8 +316,7 @@ def _fixed(
     word = SumWord(fixed.bits, fixed.addend)
     certificate = Certificate(interval.bounds, interval.wraps, fixed.forms, fixed.comparisons, word)
     guarded = np.flatnonzero(fixed.guard)
-    support = _support(fixed, output.emulation if emulates else "") + ("within",) * output.is_branchless
-    return OutputStep(output, constants, fixed.addend, guarded, support, certificate)
+    return OutputStep(output, constants, fixed.addend, guarded, certificate)
 
 
 def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
@@ -352,7 +350,7 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
 
 
 def _emulation(meaning: Requantize) -> str:
-    """The function of templates/support that computes the roundings themselves."""
+    """The function of templates/library that computes the roundings themselves."""
     match meaning:
         case RoundTwice():
             return "round_twice"
@@ -360,17 +358,6 @@ def _emulation(meaning: Requantize) -> str:
             return "divide_away"
         case _:
             return "soft_float_code"
-
-
-def _support(fixed: FixedPoint, emulation: str) -> tuple[str, ...]:
-    names = {
-        "multiply-high": ("right_shift", "multiply_high"),
-        "split": ("right_shift",),
-        "wide": ("right_shift",),
-        "narrow": ("right_shift",),
-        "soft-float": ("right_shift",),
-    }
-    return names[fixed.arithmetic] + ((emulation,) if emulation else ())
 
 
 def _multiplier(fixed: FixedPoint) -> Int64s:

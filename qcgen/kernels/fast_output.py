@@ -153,16 +153,6 @@ def parameter(packed: Packed, role: str) -> Int64s:
     return np.full(packed.bias.size, number, np.int64)
 
 
-def fast_support(packed: Packed, fast: FastOutput) -> tuple[str, ...]:
-    """What the output step calls, and the macros that it and the loops around it are written with."""
-    exact = packed.epilogue.support if fast.is_exact_used else ()
-    if not fast.is_fast:
-        return exact
-    scales = ((fast.bare,) if fast.bare else ()) + ((fast.scale,) if fast.guard or not fast.bare else ())
-    within = ("within",) * packed.epilogue.output.is_branchless
-    return (*exact, "right_shift", *scales, *within, fast.saturate)
-
-
 def exact_constants(packed: Packed) -> tuple[Constants, ...]:
     """The tables of the exact function, for kernels whose streams hold what the fast one needs."""
     is_fast = packed.epilogue.output.kind in FAST

@@ -14,8 +14,6 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, IntegerLstm, Operator, Scaling, Sigmoid
 from qcgen.kernels.kernel import Constants, Prepared
 
-SUPPORT = ("right_shift", "round_twice", "integer_logistic", "integer_tangent")
-
 
 @dataclass(frozen=True)
 class Lstm(Context):
@@ -52,7 +50,6 @@ def prepare_lstm(
     op: IntegerLstm,
     context: Callable[[Lstm], Context],
     table: Callable[[Int64s], tuple[str, Int64s, str]],
-    support: tuple[str, ...] = (),
 ) -> Prepared:
     """Everything of an LSTM; ``table`` lays out weights (H, n, 4), of a unit those of all gates of a term side by side.
 
@@ -87,5 +84,4 @@ def prepare_lstm(
         clip=(-op.clip, op.clip) if op.clip < 2**15 else None,
         rows=(rows[0], rows[1]),
     )
-    names = (*SUPPORT, *support)
-    return Prepared(tuple(constants), context(lstm), (), names, Certificate(), headers=("string.h",))
+    return Prepared(tuple(constants), context(lstm), (), Certificate())

@@ -124,12 +124,11 @@ class Scratch:
 class Prepared:
     """An operator packed for a kernel.
 
-    ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES);
-    ``headers`` are the standard headers that the text needs besides <stdint.h>, ``support`` the shared C functions that
-    it calls. The C function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the
-    output may lie where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the
-    first input at the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function
-    for layers of several sizes reads from the layer's struct.
+    ``context`` holds every name that the template uses, besides those that every template gets (COMMON_NAMES). The C
+    function takes the inputs that are not constants, then the output, then the ``scratch`` buffers; the output may lie
+    where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the first input at
+    the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function for layers of
+    several sizes reads from the layer's struct.
     ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
     function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
@@ -141,11 +140,9 @@ class Prepared:
     constants: tuple[Constants, ...]
     context: Context
     scratch: tuple[Scratch, ...]
-    support: tuple[str, ...]
     certificate: Certificate
     in_place: tuple[int, ...] = ()
     access: AccessOrder | None = None
-    headers: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     cycles: float | None = None
     passes: int = 1

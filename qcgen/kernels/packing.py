@@ -52,11 +52,6 @@ class Packed:
         return self.epilogue.certificate
 
     @property
-    def support(self) -> tuple[str, ...]:
-        """The shared C functions that the sum and the output step call."""
-        return self.epilogue.support + (("to_int32",) if self.wraps else ())
-
-    @property
     def weights_remark(self) -> str:
         """How the table differs from the model's weights, for its comment."""
         if self.is_corrected:

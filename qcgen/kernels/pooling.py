@@ -90,7 +90,7 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     # Of a zero and its negative the last one stays, as in onnxruntime.
     is_branchless = BRANCHLESS in setting.features and not is_float
     context = MaxPoolContext(pooling_of(op.geometry, op.x, setting), lowest, ">=" if is_float else ">", is_branchless)
-    return Prepared((), context, (), ("within",) * is_branchless, Certificate())
+    return Prepared((), context, (), Certificate())
 
 
 def is_written_out(spatial: tuple[Axis, ...]) -> bool:

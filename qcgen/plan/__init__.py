@@ -489,8 +489,6 @@ def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> C
         kernel=selection.kernel.name,
         tables=tables,
         context=prepared.context,
-        support=prepared.support,
-        headers=prepared.headers,
         arguments=tuple(places),
         scratch_bytes=sum(buffer.bytes for buffer in prepared.scratch),
         certificate=prepared.certificate,

@@ -371,9 +371,8 @@ def _text(work: Work) -> Hashable:
     tables = tuple((table.role, table.c_type) for table in prepared.constants if table.role not in _EXACT)
     if prepared.sizes:  # some of what the function calls only layers of some sizes need
         scratch = tuple(each.align for each in prepared.scratch)
-        return (_form(prepared.context), tuple(prepared.sizes), tables, prepared.headers, scratch)
-    own_text = (geometry_of(work), prepared.support)
-    return (_form(prepared.context), own_text, tables, prepared.headers, prepared.scratch)
+        return (_form(prepared.context), tuple(prepared.sizes), tables, scratch)
+    return (_form(prepared.context), geometry_of(work), tables, prepared.scratch)
 
 
 _EXACT = ("guard_band", "scale_mantissa", "scale_exponent", "addend", Y_ZERO_POINT, *LINE_PARAMETERS)

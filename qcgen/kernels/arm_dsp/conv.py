@@ -15,7 +15,7 @@ from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.conv_sizes import SIZES, ConvSizes, can_share, conv_numbers, conv_sizes, shown_segments
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.nibble_weights import may_pack
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Segment, Tail
 from qcgen.kernels.arm_dsp.weights import PackedConstants, pack_constants
@@ -145,22 +145,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if has_border and setting.is_free:
         constants.append(number("padding_byte", "int32_t", packed.padding, "a tap outside."))
     constants += exact_constants(packed)
-    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
-    rows = ("dsp_load_twos",) if any(segment.loads_in_row for segment in words.segments) else ()
-    support = ("dsp", "dsp_load_two", *rows, *widening, *(("dsp_pair",) if planned.remainder else ()))
-    support += packed_support(words)
-    support += tail_support(op, packed, words) + output_support(op, packed)
     scratch = Scratch(2 * 4 * planned.pairs, 4)
     access = in_pixels(op, setting, blocks(prod(op.geometry.output), 2), gathers=True)
-    certificate, headers = certified(op, packed), ("string.h",)
+    certificate = certified(op, packed)
     return Prepared(
         tuple(constants),
         context,
         (scratch,),
-        support,
         certificate,
         access=access,
-        headers=headers,
         passes=passes_by_two(op.geometry),
         copying=replace(context, copied_words=words.words.size),
     )
@@ -191,18 +184,14 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         copied_words=0,
         sizes=conv_sizes(setting.sizes),
     )
-    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word", "dsp_pair")
-    support = ("dsp", "dsp_load_two", *widening, *packed_support(words), *output_support(op, packed))
     return Prepared(
         (packed_constants(words, packed), *exact_constants(packed)),
         context,
         (Scratch(2 * 4 * planned.pairs, 4),),
-        support,
         certified(op, packed),
         access=in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True),
         sizes=conv_numbers(g, packed.padding) | places,
         passes=passes_by_two(g),
-        headers=("string.h",),
     )
 
 
@@ -271,26 +260,6 @@ def _channel_text(tail: Tail) -> str:
         word = f"{1 << GUARDED_BITS} times the first channel and 2^c for each channel c of the block"
         return f"{word} that has a guard band, -1 if none has"
     return "the first channel, -1 if its output step needs none"
-
-
-def packed_support(words: PackedConstants) -> tuple[str, ...]:
-    """The C functions that sums of these words call."""
-    forms = {segment.form for segment in words.segments}
-    needed = {"dsp_dot"}
-    if "shared" in forms:
-        needed |= {"dsp_even_s8", "dsp_upper"}
-    if "bytes" in forms:
-        needed |= {"dsp_even_s8", "dsp_odd_s8"}
-    if "nibbles" in forms:
-        needed |= {"dsp_even_u8", "dsp_difference", "dsp_part_nibbles"}
-    return tuple(sorted(needed))
-
-
-def tail_support(op: Conv, packed: Packed, words: PackedConstants) -> tuple[str, ...]:
-    """What loads multipliers and offsets of two channels of a block."""
-    output = packed.epilogue.output
-    is_own = dsp_output(op, packed).is_fast and (output.multiplier is None or output.offset is None)
-    return ("dsp_two_at",) if is_own and any(s.channel_twos and not s.is_outlined for s in words.segments) else ()
 
 
 CONV = Kernel("arm_dsp/conv", ConvContext, frozenset({"dsp"}), why_not, prepare, SIZES)

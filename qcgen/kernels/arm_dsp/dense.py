@@ -11,11 +11,11 @@ from qcgen.ir.context import Context, LayerField, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
-from qcgen.kernels.arm_dsp.conv import packed_constants, tail_support
+from qcgen.kernels.arm_dsp.conv import packed_constants
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, block_widths, pack_dense_constants, shown_sizes
 from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.nibble_weights import element_factors, may_pack
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail
 from qcgen.kernels.arm_dsp.segment import Form, Segment
 from qcgen.kernels.arm_dsp.weights import PackedConstants
 from qcgen.kernels.arm_dsp.window import in_whole_words, whole_image
@@ -162,21 +162,15 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         sizes=_shown(setting.sizes) if is_sized else None,
     )
     table = packed_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
-    kind = x_kind(op)
-    widening = (f"dsp_even_{kind}", f"dsp_odd_{kind}", "dsp_load_word") if total else ()
-    support = (*_products(words), *widening, *(("dsp_pair",) if remainder else ()))
-    support += tail_support(op, packed, words) + output_support(op, packed)
     ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
     access = in_blocks_of_channels(op, setting, blocks(prod(g.output), 1), ends)
-    constants, headers = (table, *exact_constants(packed)), ("string.h",)
+    constants = (table, *exact_constants(packed))
     return Prepared(
         constants,
         context,
         (),
-        support,
         certified(op, packed),
         access=access,
-        headers=headers,
         sizes=numbers,
     )
 

@@ -13,7 +13,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
-from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
+from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, RowLoops, row_loops
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
@@ -158,13 +158,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
     constants = (weights, bias_table(packed), *output_constants(packed))
-    support = _support(op, packed, loops)
     # The last four channels end with the pixel: some are computed a second time, from the same rows.
     units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)
     access = channel_by_channel(op, setting, units, gathers=True)
     scratch = (Scratch(4 * QUAD * plane_words, 4),)
-    headers = ("string.h",)
-    return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
+    return Prepared(constants, context, scratch, certified(op, packed), access=access)
 
 
 def _filled_planes(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> FilledPlanes:
@@ -193,15 +191,6 @@ def _filled_planes(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words:
 def _partings(words: int) -> tuple[Parting, ...]:
     """Words two by two, and a single one."""
     return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
-
-
-def _support(op: Conv, packed: Packed, loops: RowLoops) -> tuple[str, ...]:
-    """The C functions that the text calls."""
-    found = [load for group in loops.groups for part in group.parts for load in part.loads]
-    products = {f"dsp_{product.by}" for load in found for word in load.words for product in word}
-    loads = {"dsp_two_at" for load in found if len(load.words) == 2}
-    parting = {"dsp_load_word", f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_pair", "dsp_pair_high"}
-    return ("dsp", *sorted(products | loads | parting), *output_support(op, packed))
 
 
 def _four(padding: int) -> str:

@@ -19,11 +19,10 @@ from qcgen.kernels.arm_dsp.depthwise_plane import (
     can_share,
     plane_numbers,
     plane_sizes,
-    plane_support,
     plane_words,
     planes_of,
 )
-from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
+from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
@@ -154,9 +153,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         sizes=None,
     )
     constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
-    support = _support(op, packed, planned, is_packed)
     access = output_by_output(op, setting, [*_steps(planned, height, width)])
-    return Prepared(constants, context, (), support, certified(op, packed), access=access)
+    return Prepared(constants, context, (), certified(op, packed), access=access)
 
 
 def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
@@ -193,10 +191,8 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
         constants,
         context,
         (planes,) if sizes.in_arena else (),
-        (*plane_support(sizes), *output_support(op, packed)),
         certified(op, packed),
         access=channel_by_channel(op, setting, plane(g).reshape(1, -1), gathers=True),
-        headers=("string.h",),
         sizes=plane_numbers(g, setting.sizes, op.x_zero_point, 2**packed.bits),
         stack_bytes=0 if sizes.in_arena else planes.bytes,
     )
@@ -243,16 +239,6 @@ def _weights(context: DepthwiseDirectContext, packed: Packed, words: ColumnWords
     values = (np.stack(pairs, axis=-1) + 2**31) % 2**32 - 2**31
     meaning = f"weights [{channels} channels], two taps in a word{times(packed.bits)}."
     return Constants("weights", "int32_t", values, meaning)
-
-
-def _support(op: Conv, packed: Packed, planned: tuple[Section, ...], is_packed: bool) -> tuple[str, ...]:
-    """The C functions that the text calls."""
-    steps = [step for section in planned for part in section.parts for step in part.steps]
-    names = {f"dsp_{p.by}" for step in steps for column in step.columns for p in column.products if p.by}
-    names |= {f"dsp_{by}" for section in planned for by, _ in section.lost}
-    has_pairs = any(len(value.rows) == 2 for section in planned for value in section.values)
-    names |= {"dsp_pair"} if has_pairs or not is_packed else set()
-    return ("dsp", *sorted(names), *output_support(op, packed))
 
 
 def _both(value: int) -> str:

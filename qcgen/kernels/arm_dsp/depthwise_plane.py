@@ -189,12 +189,6 @@ def plane_words(sizes: Sequence[ConvGeometry]) -> tuple[tuple[int, int, int | No
     return tuple(found)
 
 
-def plane_support(sizes: PlaneSizes) -> tuple[str, ...]:
-    """The C functions that the text calls."""
-    products = {f"dsp_{product.by}" for load in sizes.loads for product in load.products}
-    return ("dsp", "dsp_load_pair", "dsp_pair", *sorted(products))
-
-
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     """What copying takes, and loops without copies of their bodies; infinite if the layers cannot share."""
     if not can_share(sizes):

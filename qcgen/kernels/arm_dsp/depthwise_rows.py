@@ -11,7 +11,7 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
-from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output, output_support
+from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
 from qcgen.kernels.arm_dsp.scaled import bias_table
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
@@ -168,8 +168,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
     constants = (weights, bias_table(packed), *output_constants(packed))
     access = channel_by_channel(op, setting, parts_of_rows(plane(g), group_size(width)), gathers=True)
-    support = ("dsp", *output_support(op, packed))
-    return Prepared(constants, context, (), support, certified(op, packed), access=access)
+    return Prepared(constants, context, (), certified(op, packed), access=access)
 
 
 DEPTHWISE_ROWS = Kernel("arm_dsp/depthwise_rows", DepthwiseRowsContext, frozenset({"dsp"}), why_not, prepare)

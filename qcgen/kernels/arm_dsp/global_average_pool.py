@@ -74,10 +74,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         rest=range(op.pixels % QUAD),
         has_odd_channels=op.x.shape[op.channel_axis] % QUAD != 0,
     )
-    own = ("dsp", "dsp_load_word", f"dsp_add_even_{kind}", f"dsp_add_odd_{kind}")
-    support = (*mean.epilogue.support, *own)
     constants = mean.constants
-    return Prepared(constants, context, (), support, mean.certificate, headers=("string.h",))
+    return Prepared(constants, context, (), mean.certificate)
 
 
 GLOBAL_AVERAGE_POOL = Kernel(

@@ -30,8 +30,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
 def prepare(op: Operator, _setting: Setting) -> Prepared:
     """Weights in words: for each unit, for four terms, a word of each gate."""
     assert isinstance(op, IntegerLstm)
-    support = ("dsp", "dsp_load_word", "dsp_even_s8", "dsp_odd_s8", "dsp_dot")
-    return prepare_lstm(op, DspLstmContext, _in_words, support)
+    return prepare_lstm(op, DspLstmContext, _in_words)
 
 
 def _in_words(weights: Int64s) -> tuple[str, Int64s, str]:

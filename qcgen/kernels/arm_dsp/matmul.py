@@ -64,11 +64,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         even=f"dsp_even_{kind}",
         odd=f"dsp_odd_{kind}",
     )
-    own = ("dsp", "dsp_load_word", "dsp_load_two", "dsp_pair", "dsp_dot", context.even, context.odd)
     constants = (*tables, *sums.epilogue.constants)
-    support = (*sums.epilogue.support, *own)
     scratch = (Scratch(2 * whole * across.size, 4),)
-    return Prepared(constants, context, scratch, support, sums.certificate, headers=("string.h",))
+    return Prepared(constants, context, scratch, sums.certificate)
 
 
 MATMUL = Kernel("arm_dsp/matmul", MatMulContext, frozenset({"dsp"}), why_not, prepare)

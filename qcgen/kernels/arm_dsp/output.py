@@ -12,7 +12,7 @@ from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.epilogue import Number, Output
-from qcgen.kernels.fast_output import FAST, RARE, FastOutput, fast_support, parameter
+from qcgen.kernels.fast_output import FAST, RARE, FastOutput, parameter
 from qcgen.kernels.packing import Packed
 
 COMMON_RARE = 1  # in place of RARE where only channels with a guard band are tested: half of the exact codes are saved
@@ -38,11 +38,6 @@ def dsp_output(op: Conv, packed: Packed) -> FastOutput:
 def certified(op: Conv, packed: Packed) -> Certificate:
     """The certificate of a node with this output step."""
     return fast_output.certified(op, packed, dsp_output(op, packed))
-
-
-def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
-    """The C functions that the output step calls."""
-    return fast_support(packed, dsp_output(op, packed))
 
 
 def output_tail(packed: Packed) -> Tail:

@@ -45,8 +45,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
     count = found.nest.count
     context = QuantizedBinaryContext(found.function, fours=count // 4, rest=range(count % 4), saturate=saturate)
-    support = (*found.support, "dsp", saturate) if clamps else found.support
-    return Prepared(found.constants, context, (), support, found.certificate, found.in_place)
+    return Prepared(found.constants, context, (), found.certificate, found.in_place)
 
 
 QUANTIZED_BINARY = Kernel("arm_dsp/quantized_binary", QuantizedBinaryContext, frozenset({"dsp"}), why_not, prepare)

@@ -13,7 +13,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.conv import passes_by_two
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support, output_tail, parameter_text
+from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
@@ -147,19 +147,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_outlined=g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
         copied_words=0,
     )
-    widening = (f"dsp_even_{x_kind(op)}", f"dsp_odd_{x_kind(op)}", "dsp_load_word") if planned.words.total else ()
-    remainder = ("dsp_pair",) if planned.remainder else ()
-    unpacking = {product.by for load in loads for product in load.products if product.by}
-    support = ("dsp", "dsp_dot", "dsp_load_two", *widening, *sorted(unpacking), *remainder, *output_support(op, packed))
     access = in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True)
     return Prepared(
         (constants,),
         context,
         (),
-        support,
         certified(op, packed),
         access=access,
-        headers=("string.h",),
         passes=passes_by_two(g),
         copying=replace(context, copied_words=constants.values.size),
     )

@@ -18,7 +18,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import in_pixels
 from qcgen.kernels.access import tiles as tiles_of
 from qcgen.kernels.arm_dsp.lanes import place
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_support
+from qcgen.kernels.arm_dsp.output import certified, dsp_output
 from qcgen.kernels.arm_dsp.scaled import bias_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook
@@ -295,19 +295,9 @@ def prepare_tiles(
         (table, bias, *output_constants(packed)),
         context,
         tuple(scratch),
-        _support(op, packed, group),
         certified(op, packed),
         access=access,
-        headers=("string.h",),
     )
-
-
-def _support(op: Conv, packed: Packed, group: Group | None) -> tuple[str, ...]:
-    kind = x_kind(op)
-    names = ["load_word", "load_two", f"add_even_{kind}", f"add_odd_{kind}", "sub", "product", "dot"]
-    if group is not None:
-        names.append("even_u8")
-    return ("dsp", *(f"dsp_{name}" for name in names), "right_shift", *output_support(op, packed))
 
 
 def padded_channels(g: ConvGeometry) -> int:

@@ -181,14 +181,3 @@ def guarded(op: Conv, packed: Packed) -> Int64s:
     """(M,): 1 where a channel has a guard band, 0 elsewhere."""
     channel = parameters(op, packed).channel
     return np.zeros(op.geometry.out_channels, np.int64) if channel is None else (channel >= 0).astype(np.int64)
-
-
-def blocks_support(op: Conv, packed: Packed, windows: tuple[Windows, ...]) -> tuple[str, ...]:
-    """The C functions that sums and the way to the output step call."""
-    names = ["mve_load", "mve_add", "mve_sums", *(f"mve_sums_{each.number}" for each in windows)]
-    if mve_output(op, packed).is_fast:
-        divided = blocks(op, packed)
-        names += ["mve_and"] if divided.channel_at > divided.guarded_at else []
-        names += ["mve_store_bytes"] if divided.whole else []
-        names += ["mve_store_some"] if divided.rest else []
-    return tuple(names)

@@ -11,8 +11,8 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
-from qcgen.kernels.arm_mve.blocks import BYTES, ONE, TWO, Blocks, Windows, blocks, blocks_support, has_last, stream
-from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output, output_support
+from qcgen.kernels.arm_mve.blocks import BYTES, ONE, TWO, Blocks, Windows, blocks, has_last, stream
+from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output
 from qcgen.kernels.axes import Axis, any_at_border, any_inside, axes
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.images import Images, images
@@ -60,11 +60,6 @@ class CopiedWindow(Runs):
     def on_stack(self) -> bool:
         """Whether the C function's stack holds the copies: of a vector each. Two windows found as one are longer."""
         return self.copies and self.bytes <= BYTES
-
-    @property
-    def copies_inside(self) -> bool:
-        """Whether windows inside are copied: some or all of them."""
-        return self.has_inside and (not self.is_in_place or self.last_in_place is not None)
 
 
 def window(op: Conv) -> CopiedWindow:
@@ -180,7 +175,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constants += (number("padding", "int8_t", packed.padding, "a tap outside."),)
     size = planned.all_bytes if pixels > 1 else planned.bytes
     scratch = (Scratch(size, 4),) if planned.copies and not planned.on_stack else ()
-    support = (*output_support(op, packed), *blocks_support(op, packed, windows), *_copy_support(op, planned))
     units = parts_of_rows(plane(op.geometry).reshape(1, -1), 2) if has_last(pixels) else blocks_of(pixels, 2)
     if planned.copies and not planned.is_in_place:
         access = in_pixels(op, setting, units, gathers=True)
@@ -188,8 +182,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         access = in_blocks_of_channels(
             op, setting, units, [*range(LANES, op.geometry.out_channels, LANES), op.geometry.out_channels]
         )
-    headers = ("string.h",)
-    return Prepared(constants, context, scratch, support, certified(op, packed), access=access, headers=headers)
+    return Prepared(constants, context, scratch, certified(op, packed), access=access)
 
 
 def _found_window(op: Conv, planned: CopiedWindow) -> FoundWindow:
@@ -220,12 +213,6 @@ def _pixels_by_two(op: Conv) -> PixelsByTwo:
         has_last=has_last(pixels),
         is_split=op.geometry.batch > 1,
     )
-
-
-def _copy_support(op: Conv, planned: CopiedWindow) -> tuple[str, ...]:
-    """The C functions that copy runs."""
-    names = [f"mve_copy_{x_kind(op)}"] if planned.has_border or planned.copies_inside else []
-    return (*names, *(["mve_fill"] if planned.has_border else []))
 
 
 CONV = Kernel("arm_mve/conv", ConvContext, frozenset({"mve"}), why_not, prepare)

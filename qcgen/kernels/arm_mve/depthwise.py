@@ -13,7 +13,7 @@ from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
 from qcgen.kernels.arm_mve.columns import BLOCK, QUAD, Columns, Line, columns_of
-from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, output_support, parameters
+from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, parameters
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -196,9 +196,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         parameter_words=constants[1].values.shape[1],
         guarded_words=constants[1].values.shape[1] - QUAD,
     )
-    support, access = _support(op, packed, context), _access(op, setting, columns)
-    headers = ("string.h",)
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
+    access = _access(op, setting, columns)
+    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access)
 
 
 def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:
@@ -253,34 +252,6 @@ def _interleaved_weights(op: Conv, columns: Columns, is_packed: bool) -> Interle
         kernel_rest=columns.height.kernel % QUAD,
         kernel_scratch=4 * columns.groups * columns.kernel_words,
     )
-
-
-def _support(op: Conv, packed: Packed, context: DepthwiseContext) -> tuple[str, ...]:
-    """The C functions that the text calls."""
-    columns, weights, image = context.image.columns, context.weights, context.image
-    names = ["mve", "mve_s8", "mve_load_s8", "mve_interleave", "mve_gather", "mve_dot", "mve_load", "mve_add"]
-    names += ["mve_windows", "mve_four"] if columns.is_large else []
-    names += ["mve_lower"] if columns.band > 1 else []
-    names += ["mve_ahead"] if _moves(context) else []
-    names += ["mve_load_part"] if weights.has_rest else []
-    names += ["mve_signed"] if image.is_flipped else []
-    names += [] if weights.is_packed and not _copies_vectors(columns) else ["mve_store_s8"]
-    names += ["mve_and"] if mve_output(op, packed).limit else []
-    if mve_output(op, packed).is_fast:
-        names.append("mve_store_some" if image.is_narrow else "mve_store_bytes")
-    return (*names, *output_support(op, packed))
-
-
-def _copies_vectors(columns: Columns) -> bool:
-    """Whether a line is copied vector by vector."""
-    return columns.line is not None and columns.channels > BLOCK
-
-
-def _moves(context: DepthwiseContext) -> bool:
-    """Whether vectors of addresses are moved on by themselves."""
-    columns = context.image.columns
-    has_band = columns.band > 1 and context.mve.is_fast  # the exact function takes each row by itself
-    return columns.is_large or has_band or not context.weights.is_packed or not context.image.moves_in_load
 
 
 DEPTHWISE = Kernel("arm_mve/depthwise", DepthwiseContext, frozenset({"mve"}), why_not, prepare)

@@ -99,22 +99,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     size = 4 * words + (len(windows.lanes) * row_bytes if copies else 0)
     constants = (*tables, *sums.epilogue.constants)
-    support = _support(context, sums.epilogue.support)
-    return Prepared(constants, context, (Scratch(size, 4),), support, sums.certificate, headers=("string.h",))
+    return Prepared(constants, context, (Scratch(size, 4),), sums.certificate)
 
 
 def _less(dtype: DType) -> int:
     """What is taken from codes to make them int8."""
     return 128 if dtype is DType.UINT8 else 0
-
-
-def _support(context: MatMulContext, output: tuple[str, ...]) -> tuple[str, ...]:
-    names = ["mve", "mve_load", "mve_add", "mve_add_all", "mve_sums", f"mve_sums_{context.windows.number}"]
-    names += [context.copy] if context.copies else []
-    names += ["mve_fill"] if context.copies and context.padded else []
-    if context.is_vector:
-        return (*names, "right_shift", "mve_scale", "mve_four", "mve_shift", context.saturate, "mve_store_bytes")
-    return (*names, *output, "mve_store")
 
 
 MATMUL = Kernel("arm_mve/matmul", MatMulContext, frozenset({"mve"}), why_not, prepare)

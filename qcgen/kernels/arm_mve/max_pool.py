@@ -46,8 +46,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = prepared.context
     assert isinstance(context, pooling.MaxPoolContext)
     context = MaxPoolContext(context.pooling, context.lowest, context.replaces, context.is_branchless)
-    support = ("mve", "mve_s8", "mve_load_s8", "mve_store_s8", "mve_larger_s8")
-    return replace(prepared, context=context, support=support, headers=("string.h",))
+    return replace(prepared, context=context)
 
 
 MAX_POOL = Kernel("arm_mve/max_pool", MaxPoolContext, frozenset({"mve"}), why_not, prepare)

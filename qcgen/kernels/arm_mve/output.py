@@ -145,18 +145,3 @@ def parameters(op: Conv, packed: Packed) -> Parameters:
         offset=parameter(packed, "offset") - half if output.offset is None else None,
         channel=np.where(np.isin(channels, guarded), channels, -1) if output.has_windows else None,
     )
-
-
-def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
-    """What the output step calls, and the macros that it and the loops around it are written with."""
-    mve = mve_output(op, packed)
-    names = ["mve", *(packed.epilogue.support if mve.is_exact_used else ())]
-    if mve.is_exact_used or not mve.is_fast:
-        names.append("mve_store")
-    if mve.is_fast:
-        names += ["right_shift", "mve_scale", "mve_add" if mve.offset is None else "mve_add_all"]
-        names += ["mve_at_least"] if mve.low is not None else []
-        names += ["mve_at_most"] if mve.high is not None else []
-        names += ["mve_left", "mve_largest"] if mve.limit else []
-        names += ["mve_round" if mve.rounds else "mve_shift", mve.saturate]
-    return tuple(names)

@@ -100,10 +100,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         *_others(packed),
         *guarded_channels(packed.epilogue),
     )
-    support = (*packed.support, "dot", "dot_windows" if block > 1 else "dot_window")
     access = in_pixels(op, setting, blocks(pixels, block), gathers=True)
     scratch = (Scratch(block * window, 1),)
-    return Prepared(constants, context, scratch, support, packed.certificate, access=access, headers=("string.h",))
+    return Prepared(constants, context, scratch, packed.certificate, access=access)
 
 
 def _without_groups(op: Conv) -> Conv:

@@ -42,7 +42,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         step=strides(op.x.shape, setting.xs[0])[op.axis],
         better=(">" if op.kind == "max" else "<") + ("=" if op.takes_last else ""),
     )
-    return Prepared((), context, (), (), Certificate())
+    return Prepared((), context, (), Certificate())
 
 
 ARG_MAX = Kernel("portable/arg_max", ArgMaxContext, frozenset(), why_not, prepare)

@@ -59,8 +59,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     numbers = {"kind": "table", "axis": op.axis, "values": op.tables}
     certificate = Certificate(requantize=forms, comparisons=op.tables.size if lines else 0, numbers=numbers)
     in_place = (0,) if "x" in loops.same_places else ()
-    support = ("right_shift",) if lines else ()
-    return Prepared(constants, context, (), support, certificate, in_place)
+    return Prepared(constants, context, (), certificate, in_place)
 
 
 def _tables(op: ChannelLookup) -> Constants:

@@ -57,7 +57,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constants += (number("padding", "uint8_t", packed.padding, "a tap outside."),)
     scratch = taps_scratch(op, setting)
     access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
-    return Prepared(constants, context, (scratch,), packed.support, packed.certificate, access=access)
+    return Prepared(constants, context, (scratch,), packed.certificate, access=access)
 
 
 CONV = Kernel("portable/conv", ConvContext, frozenset(), why_not, prepare)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, isinf, isqrt, prod
+from math import ceil, isqrt, prod
 from typing import ClassVar
 
 import numpy as np
@@ -21,25 +20,6 @@ from qcgen.kernels.text import Described, counted, described, window_shape
 STEP = 4  # taps that share one load and store of a sum
 MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers
 WHOLE = 64  # up to so many taps are summed in one chain of additions
-MATH_KINDS = frozenset("Abs Ceil Celu Cos Elu Floor Log Mish Pow Round Selu Sin Softplus Softsign Sqrt".split())
-"""Activations that call functions of <math.h>."""
-
-FUSED = ("soft_float_split", "soft_float_multiply_add", "fused")
-"""The shared functions below those that need fused multiply-add."""
-
-SUPPORT: Mapping[str, tuple[str, ...]] = {
-    "Erf": ("rounded", *FUSED, "fused_erf"),
-    "Exp": (*FUSED, "fused_exponential"),
-    "Gelu": ("rounded", *FUSED, "fused_erf"),
-    "GeluTanh": ("rounded", *FUSED, "fused_tangent"),
-    "HardSigmoid": ("rounded",),
-    "HardSwish": ("rounded",),
-    "QuickGelu": (*FUSED, "fused_logistic"),
-    "Sigmoid": (*FUSED, "fused_logistic"),
-    "Tanh": (*FUSED, "fused_tangent"),
-}
-"""The shared functions that activations call."""
-
 PRODUCTS = {2.0: "Square", 3.0: "Cube"}
 """Powers that are computed as products, by their exponents."""
 
@@ -137,20 +117,6 @@ def output_step(activation: FloatActivation) -> FloatActivation:
             return activation
 
 
-def headers_of(activation: FloatActivation) -> tuple[str, ...]:
-    """<math.h> for functions, or to write infinity; <string.h> where words of numbers are looked at."""
-    limits = bounds(activation)
-    written = (limits.low, limits.high) if activation.kind in ("Relu", "Clip") else activation.params
-    is_math = activation.kind in MATH_KINDS or any(value is not None and isinf(value) for value in written)
-    is_fused = "fused" in support_of(activation)
-    return ("math.h",) * (is_math or is_fused) + ("string.h",) * is_fused
-
-
-def support_of(activation: FloatActivation) -> tuple[str, ...]:
-    """The shared functions that it calls."""
-    return SUPPORT.get(activation.kind, ())
-
-
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every float convolution."""
     if isinstance(op, Conv) and isinstance(op.epilogue, FloatActivation):
@@ -184,11 +150,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         activation=output_step(op.epilogue),
         bounds=bounds(op.epilogue),
     )
-    support = ("double",) * (number == "double") + ((widens,) if widens else ()) + support_of(op.epilogue)
     constants = (weights, *[bias] * has_bias)
-    headers = (*headers_of(output_step(op.epilogue)), *("string.h",) * bool(widens))
     scratch = _scratch(g, sums, copies, op.x.dtype.bytes)
-    return Prepared(constants, context, scratch, support, Certificate(), headers=headers)
+    return Prepared(constants, context, scratch, Certificate())
 
 
 def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:

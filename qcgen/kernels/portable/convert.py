@@ -58,9 +58,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         note=_note(x, y, whole),
         is_in_place=bool(in_place),
     )
-    support = ["double"] * (DType.FLOAT64 in (x, y)) + ["from_half"] * context.from_half + ["to_half"] * context.to_half
-    headers = ("string.h",) if context.from_half or context.to_half else ()
-    return Prepared((), context, (), tuple(support), Certificate(), in_place, headers=headers)
+    return Prepared((), context, (), Certificate(), in_place)
 
 
 def _whole(x: DType, y: DType) -> DType | None:

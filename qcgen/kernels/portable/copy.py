@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar, assert_never
 
 import numpy as np
@@ -115,15 +114,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         size=op.y.size,
     )
     in_place = (0,) if is_whole else ()
-    return Prepared(tuple(tables), context, (), (), Certificate(), in_place, headers=_headers(context))
-
-
-def _headers(context: CopyContext) -> tuple[str, ...]:
-    """<math.h> for INFINITY and NAN, <string.h> for memcpy, memset and memmove."""
-    fill = context.fill
-    blocks = context.is_whole or any(copy.is_block for copy in context.copies)
-    string = ("string.h",) if blocks or (fill is not None and fill.byte is not None) else ()
-    return (*string, "math.h") if fill is not None and not isfinite(fill.value) else string
+    return Prepared(tuple(tables), context, (), Certificate(), in_place)
 
 
 def _moves_nothing(copies: Sequence[Copy], op: Operator) -> bool:

@@ -156,7 +156,7 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
     scratch = (Scratch(4 * g.out_channels, 4),) if packed.epilogue.output.is_guarded else ()
     constants += [*packed.constants(), *guarded_channels(packed.epilogue)]
     access = in_pixels(op, setting, blocks(prod(g.output), 1), gathers=False)
-    return Prepared(tuple(constants), context, scratch, packed.support, packed.certificate, access=access)
+    return Prepared(tuple(constants), context, scratch, packed.certificate, access=access)
 
 
 def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:
@@ -206,9 +206,8 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
     if context.keeps_sums:
         scratch.append(Scratch(4 * width.output, 4))
     weights = Constants("weights", packed.weights_type, packed.weights, meaning)
-    headers = ("string.h",) if g.is_padded else ()
     constants = (weights, *packed.constants())
-    return Prepared(constants, context, tuple(scratch), packed.support, packed.certificate, headers=headers)
+    return Prepared(constants, context, tuple(scratch), packed.certificate)
 
 
 def is_blocked(setting: Setting) -> bool:

@@ -71,15 +71,14 @@ def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
 def prepare_extremes(op: Operator, _setting: Setting) -> Prepared:
     """Every number once, in the order of the memory."""
     assert isinstance(op, Extremes)
-    return Prepared((), ExtremesContext(op.x.size), (), (), Certificate(), headers=("string.h",))
+    return Prepared((), ExtremesContext(op.x.size), (), Certificate())
 
 
 def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:
     """A few operations in float32."""
     assert isinstance(op, DynamicParameter)
     is_scale = op.kind == "scale"
-    support = () if is_scale else ("nearest",)
-    return Prepared((), DynamicParameterContext(is_scale), (), support, Certificate())
+    return Prepared((), DynamicParameterContext(is_scale), (), Certificate())
 
 
 def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
@@ -88,7 +87,7 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
     places = np.arange(op.y.size)
     access = AccessOrder(4 * places, places + 1, gathers=True) if "x" in nest.same_places else None
-    return Prepared((), DynamicQuantizeContext(nest), (), (), Certificate(), access=access, headers=("string.h",))
+    return Prepared((), DynamicQuantizeContext(nest), (), Certificate(), access=access)
 
 
 def why_not_correction(op: Operator, _setting: Setting) -> str | None:
@@ -104,7 +103,7 @@ def prepare_correction(op: Operator, setting: Setting) -> Prepared:
     nest = nest_of(op.y.shape, steps)
     in_place = (0,) if "x" in nest.same_places else ()
     context = ZeroPointCorrectionContext(nest, bool(in_place), wraps(op))
-    return Prepared(tables, context, (), (), corrected_sums(op), in_place)
+    return Prepared(tables, context, (), corrected_sums(op), in_place)
 
 
 def wraps(op: ZeroPointCorrection) -> bool:

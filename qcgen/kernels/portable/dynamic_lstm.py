@@ -12,7 +12,6 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GateWeights, Operator, Recurrent
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.conv_float import FUSED
 from qcgen.kernels.portable.recurrent import States, by_unit, initial_tables
 
 LARGEST = 255
@@ -57,9 +56,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = (*_rows("input", op.weights), *_rows("state", op.state_weights), bias, *initial_tables(op, setting))
     reach = max(_reach(op.weights), _reach(op.state_weights))
     scratch = Scratch(2 * op.units * 4 + (op.x.shape[2] + op.units) * 2, 4)
-    support = ("rounded", "nearest", *FUSED, "fused_logistic", "fused_tangent")
     certificate = Certificate((-reach, reach))
-    return Prepared(constants, context, (scratch,), support, certificate, headers=("math.h", "string.h"))
+    return Prepared(constants, context, (scratch,), certificate)
 
 
 def _reach(weights: GateWeights) -> int:

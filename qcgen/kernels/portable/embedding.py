@@ -35,7 +35,7 @@ def prepare(op: Operator, _setting: Setting) -> Prepared:
     row = op.table[0].size
     context = EmbeddingContext({"x": op.x.dtype.c, "y": op.y.dtype.c}, op.x.size, len(op.table), row)
     constants = Constants("table", op.y.dtype.c, op.table.reshape(-1), f"{len(op.table)} rows of {row} elements.")
-    return Prepared((constants,), context, (), (), Certificate(), headers=("string.h",))
+    return Prepared((constants,), context, (), Certificate())
 
 
 EMBEDDING = Kernel("portable/embedding", EmbeddingContext, frozenset(), why_not, prepare)

@@ -45,7 +45,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         x_pixel=(steps[axes[-1]] if axes else 1) if is_even else None,
         place="" if is_even else _place([(op.x.shape[axis], steps[axis]) for axis in axes]),
     )
-    return Prepared((), context, (), (), Certificate())
+    return Prepared((), context, (), Certificate())
 
 
 def _place(axes: list[tuple[int, int]]) -> str:

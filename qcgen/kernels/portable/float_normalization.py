@@ -76,7 +76,7 @@ def prepare_rows(op: Operator, setting: Setting) -> Prepared:
     constants = [Constants("scale", "float", op.scale, "what each element of a row is multiplied by.")]
     if op.bias is not None:
         constants.append(Constants("bias", "float", op.bias, "what is added to each element of a row."))
-    return Prepared(tuple(constants), context, (), (), Certificate(), in_place(op.x, setting), headers=("math.h",))
+    return Prepared(tuple(constants), context, (), Certificate(), in_place(op.x, setting))
 
 
 def prepare_channels(op: Operator, setting: Setting) -> Prepared:
@@ -101,7 +101,7 @@ def prepare_channels(op: Operator, setting: Setting) -> Prepared:
         Constants("scale", "float", op.scale, "what each channel is multiplied by."),
         Constants("bias", "float", op.bias, "what is added to each channel."),
     )
-    return Prepared(constants, context, (), (), Certificate(), (0,) if x == y else (), headers=("math.h",))
+    return Prepared(constants, context, (), Certificate(), (0,) if x == y else ())
 
 
 FLOAT_LAYER_NORM = Kernel("portable/float_layer_norm", FloatLayerNormContext, frozenset(), why_not_rows, prepare_rows)

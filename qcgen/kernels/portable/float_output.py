@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import (
@@ -22,7 +20,7 @@ from qcgen.ir.program import (
 )
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Stride, broadcast_strides, constant_order, nest_of, ordered, strides
-from qcgen.kernels.portable.conv_float import Bounds, bounds, headers_of, output_step, support_of
+from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step
 from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
 from qcgen.kernels.portable.float_pointwise import SIGNS
 
@@ -137,11 +135,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         bounds=bounds(activation),
         is_in_place=bool(in_place),
     )
-    is_infinite = any(bool(np.isinf(table.values).any()) for table in tables)
-    headers = (*("math.h",) * is_infinite, *headers_of(activation))
-    is_rounded = any(step.is_rounded for step in context.steps)
-    support = tuple(dict.fromkeys((*("rounded",) * is_rounded, *support_of(activation))))
-    return Prepared(tuple(tables), context, (), support, certificate, in_place, headers=headers)
+    return Prepared(tuple(tables), context, (), certificate, in_place)
 
 
 NAMES = {"add": "addend", "mul": "factor"}

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator
 from qcgen.kernels.binary import binary_nest, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
-from qcgen.kernels.portable.conv_float import Bounds, bounds, headers_of, output_step, support_of
+from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,7 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
     context = UnaryContext(nest, op.x.dtype.c, output_step(op.activation), bounds(op.activation))
     in_place = (0,) if "x" in nest.same_places else ()
-    activation = output_step(op.activation)
-    support, headers = support_of(activation), headers_of(activation)
-    return Prepared((), context, (), support, Certificate(), in_place, headers=headers)
+    return Prepared((), context, (), Certificate(), in_place)
 
 
 def prepare_binary(op: Operator, setting: Setting) -> Prepared:
@@ -79,9 +75,7 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),
     )
-    is_infinite = any(bool(np.isinf(table.values).any()) for table in tables.values())
-    headers = ("math.h",) if is_infinite or op.kind == "pow" else ()
-    return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=headers)
+    return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
 FLOAT_UNARY = Kernel("portable/float_unary", UnaryContext, frozenset(), why_not_unary, prepare_unary)

@@ -51,9 +51,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         output=mean.output if mean else None,
     )
     if mean is None:
-        return Prepared((), context, (), (), Certificate())
+        return Prepared((), context, (), Certificate())
     scratch = (Scratch(4 * op.x.shape[op.channel_axis], 4),) if pixels.is_row else ()
-    return Prepared(mean.constants, context, scratch, mean.epilogue.support, mean.certificate)
+    return Prepared(mean.constants, context, scratch, mean.certificate)
 
 
 GLOBAL_AVERAGE_POOL = Kernel("portable/global_average_pool", GlobalAveragePoolContext, frozenset(), why_not, prepare)

@@ -92,12 +92,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         Constants("scale", "uint32_t", words(op.scale), "what each channel is multiplied by."),
         Constants("bias", "uint32_t", words(op.bias), "what is added to each channel."),
     )
-    products = ("soft_float_multiply_add", "soft_float_multiply", "soft_float_root")
-    support = ("soft_float_add", "soft_float_split", "soft_float", "soft_float_round", *products)
     proved: dict[str, object] = {constant.role: constant.values for constant in constants}
     certificate = Certificate(numbers={"kind": "instance norm", "epsilon": context.epsilon, **proved})
     scratch = (Scratch(4 * MANY, 4),) if context.has_tables else ()
-    return Prepared(constants, context, scratch, support, certificate, (0,) if x == y else ())
+    return Prepared(constants, context, scratch, certificate, (0,) if x == y else ())
 
 
 INSTANCE_NORM = Kernel("portable/instance_norm", InstanceNormContext, frozenset(), why_not, prepare)

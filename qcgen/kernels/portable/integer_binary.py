@@ -71,7 +71,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),
     )
-    return Prepared(tuple(tables.values()), context, (), ("round_twice",), Certificate(), in_place)
+    return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
 def _prove_room(op: QuantizedBinary, by: IntegerBinary) -> None:

@@ -14,7 +14,7 @@ from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
 
 SIGMOIDS = {"logistic": "integer_logistic", "tanh": "integer_tangent"}
-"""The functions of ``templates/support/`` that compute them."""
+"""The functions of ``templates/library/`` that compute them."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         high=op.high if is_clamped else None,
     )
     is_in_place = "x" in nest.same_places and op.x.dtype.bytes == op.y.dtype.bytes
-    support = ("right_shift", function) if sigmoid is not None else ("round_twice",)
     constants = (logistic_table(),) if sigmoid is not None else ()
-    return Prepared(constants, context, (), support, Certificate(), (0,) if is_in_place else ())
+    return Prepared(constants, context, (), Certificate(), (0,) if is_in_place else ())
 
 
 INTEGER_UNARY = Kernel("portable/integer_unary", IntegerUnaryContext, frozenset(), why_not, prepare)

@@ -50,7 +50,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         x_steps=tuple(zip(AXES, x, strict=True)),
         y_steps=tuple(zip(AXES, y, strict=True)),
     )
-    return Prepared(constants, context, (), (), Certificate())
+    return Prepared(constants, context, (), Certificate())
 
 
 def _tables(axis: str, by: Between, step: int) -> tuple[Constants, ...]:

@@ -89,19 +89,13 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constants.append(Constants("bias", "uint32_t", words(op.bias), "what is added to each element of a row."))
     proved = {constant.role: constant.values for constant in constants if constant.role in ("scale", "bias")}
     numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **proved}
-    support = ["right_shift", "multiply_high"] if line else []
-    support += ["soft_float_add", "soft_float_split", "soft_float", *(["soft_float_round"] if has_codes else [])]
-    support += ["soft_float_multiply_add", "soft_float_multiply", "soft_float_root", "soft_float_mean"]
     certificate = Certificate(numbers=numbers if has_codes else {})
-    headers = () if has_codes else ("string.h",)
     return Prepared(
         tuple(constants),
         context,
         (Scratch(4 * length, 4),),
-        tuple(support),
         certificate,
         () if line else in_place(op.x, setting),
-        headers=headers,
     )
 
 

@@ -46,7 +46,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = LookupContext(nest, op.x.dtype.c, op.y.dtype.c, first_code=-low, joined=op.joined)
     in_place = (0,) if "x" in nest.same_places else ()
     certificate = Certificate(numbers={"kind": "table", "values": op.table})
-    return Prepared((constants,), context, (), (), certificate, in_place)
+    return Prepared((constants,), context, (), certificate, in_place)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def prepare_clamp(op: Operator, setting: Setting) -> Prepared:
         low=low if low > op.x.dtype.low else None,
         high=high if high < op.x.dtype.high else None,
     )
-    return Prepared((), context, (), (), Certificate(), in_place)
+    return Prepared((), context, (), Certificate(), in_place)
 
 
 CLAMP = Kernel("portable/clamp", ClampContext, frozenset(), why_not_clamp, prepare_clamp)

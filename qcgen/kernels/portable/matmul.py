@@ -64,7 +64,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         output=sums.output,
     )
     constants = (*tables, *sums.epilogue.constants)
-    return Prepared(constants, context, (), sums.epilogue.support, sums.certificate)
+    return Prepared(constants, context, (), sums.certificate)
 
 
 MATMUL = Kernel("portable/matmul", MatMulContext, frozenset(), why_not, prepare)

@@ -65,7 +65,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_chunked=chunk < matrices.terms,
         is_even=matrices.terms % chunk == 0,
     )
-    return Prepared(tables, context, (), (), Certificate())
+    return Prepared(tables, context, (), Certificate())
 
 
 MATMUL_FLOAT = Kernel("portable/matmul_float", MatMulFloatContext, frozenset(), why_not, prepare)

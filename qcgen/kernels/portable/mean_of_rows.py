@@ -53,7 +53,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         start=mean.start,
         output=mean.output,
     )
-    return Prepared(mean.constants, context, (), mean.epilogue.support, mean.certificate)
+    return Prepared(mean.constants, context, (), mean.certificate)
 
 
 MEAN_OF_ROWS = Kernel("portable/mean_of_rows", MeanOfRowsContext, frozenset(), why_not, prepare)

@@ -152,7 +152,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     numbers = {"kind": "staircase", "accumulator": reachable(op), "thresholds": steps}
     certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps), numbers=numbers)
     scratch = Scratch(g.taps * tap_bytes, tap_bytes)
-    return Prepared(constants, context, (scratch,), (), certificate, returns_status=tests.any)
+    return Prepared(constants, context, (scratch,), certificate, returns_status=tests.any)
 
 
 def _panics(op: OrionConv, tests: Tests) -> Panics:

@@ -73,7 +73,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     units = blocks(prod(g.output), block_size(g))
     access = in_blocks_of_channels(op, setting, units, range(1, g.out_channels + 1)) if g.group == 1 else None
-    return Prepared(constants, context, scratch, packed.support, packed.certificate, access=access)
+    return Prepared(constants, context, scratch, packed.certificate, access=access)
 
 
 POINTWISE = Kernel("portable/pointwise", PointwiseContext, frozenset(), why_not, prepare)

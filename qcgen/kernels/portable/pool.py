@@ -73,7 +73,7 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
         is_float=True,
         emulates=False,
     )
-    return Prepared((), context, (), (), Certificate())
+    return Prepared((), context, (), Certificate())
 
 
 def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
@@ -93,15 +93,13 @@ def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
         emulates=pooling.is_guarded or pooling.has_border,
     )
     scratch = (Scratch(4 * pooling.run, 4),) if pooling.is_guarded else ()
-    emulation = ("soft_float_add", "soft_float_split", "soft_float", "soft_float_round")
-    support = ("right_shift",) * has_inside + emulation * context.emulates
     form = "soft-float" if not has_inside else "line" if line.guard is None else "guard band"
     numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}
     if has_inside:
         numbers |= {"slope": line.slope, "offset": line.offset, "shift": line.shift, "guard": line.guard}
     certificate = Certificate(line.sums, False, {form: 1}, line.comparisons, numbers=numbers)
     constants = _emulation_tables(op, x_by, counts_taps) if context.emulates else ()
-    return Prepared(constants, context, scratch, support, certificate)
+    return Prepared(constants, context, scratch, certificate)
 
 
 def _mean_step(op: AveragePool, line: MeanLine, *, has_inside: bool, counts_taps: bool) -> MeanStep:

@@ -74,7 +74,7 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
         is_wide=op.y.dtype.is_16_bit or setting.is_free,
         is_away=op.is_away,
     )
-    return Prepared(numbers if setting.is_free else (), context, (), (), Certificate(), headers=("math.h",))
+    return Prepared(numbers if setting.is_free else (), context, (), Certificate())
 
 
 def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
@@ -92,7 +92,7 @@ def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
         is_fraction=setting.is_free or is_binary_fraction(scale),
     )
     numbers = _numbers(scale, zero_point) if setting.is_free else ()
-    return Prepared(numbers, context, (), (), Certificate())
+    return Prepared(numbers, context, (), Certificate())
 
 
 def _numbers(scale: float, zero_point: int) -> tuple[Constants, ...]:

@@ -32,7 +32,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
     context = QuantizedBinaryContext(found.function, found.nest)
-    return Prepared(found.constants, context, (), found.support, found.certificate, found.in_place)
+    return Prepared(found.constants, context, (), found.certificate, found.in_place)
 
 
 QUANTIZED_BINARY = Kernel("portable/quantized_binary", QuantizedBinaryContext, frozenset(), why_not, prepare)

@@ -121,8 +121,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     constants += initial_tables(op, setting)
     buffers = 3 if op.kind == "lstm" else 2 if late else 4
     scratch = (Scratch(buffers * op.units * FLOAT_BYTES, FLOAT_BYTES),)
-    support = ("logistic", "hyperbolic_tangent")
-    return Prepared(tuple(constants), context, scratch, support, Certificate(), headers=("string.h",))
+    return Prepared(tuple(constants), context, scratch, Certificate())
 
 
 def _packed(

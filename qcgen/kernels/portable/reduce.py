@@ -50,10 +50,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         start=0 if epilogue is None else int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0),
         output=None if epilogue is None else epilogue.output,
     )
-    headers = ("math.h",) if op.kind == "l2" else ()
     if epilogue is None:
-        return Prepared((), context, (), (), Certificate(), headers=headers)
-    return Prepared(epilogue.constants, context, (), epilogue.support, epilogue.certificate)
+        return Prepared((), context, (), Certificate())
+    return Prepared(epilogue.constants, context, (), epilogue.certificate)
 
 
 def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> OutputStep:

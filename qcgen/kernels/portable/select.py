@@ -50,9 +50,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = SelectContext(
         nest, SIGNS[op.comparison], given, constant, bool(in_place), op.is_negated, may_be_minus_zero
     )
-    is_infinite = any(bool(np.isinf(table.values).any()) for table in tables.values())
-    headers = ("math.h",) if is_infinite else ()
-    return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=headers)
+    return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
 SELECT = Kernel("portable/select", SelectContext, frozenset(), why_not, prepare)

@@ -12,7 +12,6 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Scaling, Softmax, WideSoftmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
-from qcgen.kernels.portable.conv_float import FUSED
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import words
 
@@ -87,16 +86,14 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_branchless=BRANCHLESS in setting.features,
     )
     certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
-    support = ("soft_float_add_up", *["within"] * context.is_branchless)
-    return Prepared(constants, context, (), support, certificate, in_place(op.x, setting))
+    return Prepared(constants, context, (), certificate, in_place(op.x, setting))
 
 
 def prepare_float(op: Operator, setting: Setting) -> Prepared:
     """No constants."""
     assert isinstance(op, FloatSoftmax)
     context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log)
-    support, headers = ((), ("math.h",)) if op.is_log else ((*FUSED, "fused_exponential"), ("math.h", "string.h"))
-    return Prepared((), context, (), support, Certificate(), in_place(op.x, setting), headers=headers)
+    return Prepared((), context, (), Certificate(), in_place(op.x, setting))
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ def prepare_integer(op: Operator, setting: Setting) -> Prepared:
     context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, low, high, 43 - (high - low).bit_length())
     certificate = Certificate(numbers={"kind": "integer softmax", "exponentials": op.table})
     places = in_place(op.x, setting) if op.x.dtype.bytes == op.y.dtype.bytes else ()
-    return Prepared(constants, context, (), ("right_shift",), certificate, places)
+    return Prepared(constants, context, (), certificate, places)
 
 
 @dataclass(frozen=True)
@@ -158,7 +155,7 @@ def prepare_integer_log(op: Operator, setting: Setting) -> Prepared:
     )
     rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
     context = IntegerLogSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, op.y.dtype.low, op.y.dtype.high)
-    return Prepared(constants, context, (), ("right_shift",), Certificate(), in_place(op.x, setting))
+    return Prepared(constants, context, (), Certificate(), in_place(op.x, setting))
 
 
 @dataclass(frozen=True)
@@ -185,8 +182,7 @@ def prepare_wide(op: Operator, setting: Setting) -> Prepared:
         Constants("reciprocals", "int16_t", op.reciprocals, "1 / (1 + v), v from 0 to 1, in units of 2^-15."),
     )
     context = WideSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.scale)
-    support = ("right_shift", "round_twice")
-    return Prepared(constants, context, (), support, Certificate(), in_place(op.x, setting))
+    return Prepared(constants, context, (), Certificate(), in_place(op.x, setting))
 
 
 WIDE_SOFTMAX = Kernel("portable/wide_softmax", WideSoftmaxContext, frozenset(), why_not_wide, prepare_wide)

@@ -70,7 +70,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),
     )
-    return Prepared(tuple(tables.values()), context, (), (), Certificate(), in_place, headers=("math.h",))
+    return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
 def _coded(tensor: Tensor) -> Coded:

@@ -19,8 +19,8 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, 
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.groups import extremes
-from qcgen.kernels.scalar.output import certified, output_support, scalar_output
-from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, sums_support, table, with_pairs
+from qcgen.kernels.scalar.output import certified, scalar_output
+from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, table, with_pairs
 from qcgen.kernels.scalar.window import MAX_RUNS, WidenedWindow, window
 from qcgen.kernels.text import window_shape
 
@@ -145,10 +145,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     scratch = [Scratch(2 * 4 * weights.shape[1], 4)]
     if planned.is_gathered:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
-    support = ("scalar_sums", *sums_support(blocks), "right_shift", *output_support(op, packed))
     access = in_pixels(op, setting, blocks_of(prod(g.output), BLOCK), gathers=True)
-    headers = ("string.h",) if planned.is_gathered else ()
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
+    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access)
 
 
 def _pixels_by_four(g: ConvGeometry) -> PixelsByFour:

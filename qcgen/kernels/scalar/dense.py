@@ -16,8 +16,8 @@ from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.groups import SIZES, Grouping, extremes, grouping, split_outliers
-from qcgen.kernels.scalar.output import certified, output_support, scalar_output
-from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, is_by_word, loop_of, sums_support
+from qcgen.kernels.scalar.output import certified, scalar_output
+from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, is_by_word, loop_of
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two; where registers are many two such blocks
@@ -129,16 +129,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_thumb1_core=core.is_thumb1,
         shift_text=f" - {-packed.x_shift}" if packed.x_shift else "",
     )
-    called = _called(core, loop, sums, has_two=has_two)
-    if context.has_outliers:
-        called = ("scalar_words1", *(name for name in called if name != "scalar_words1"))
-    support = ("scalar_sums", *called, "right_shift", *output_support(op, packed))
     scratch = (Scratch(g.taps, 1),) if is_shifted else ()
     if is_widened:
         scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
     elif not wide:
         scratch = (Scratch(4 * sums.steps.total * sums.element_words, 4),)
-    return Prepared(_constants(packed, weights, outliers, sums), context, scratch, support, certified(op, packed))
+    return Prepared(_constants(packed, weights, outliers, sums), context, scratch, certified(op, packed))
 
 
 def _lanes(width: int) -> tuple[Lane, ...]:
@@ -185,18 +181,6 @@ def _byte_sums(taps: int, loop: Loop) -> DenseSums:
         borrows_bytes=bytes_of(steps.total),
         looped_bytes=bytes_of(steps.count * steps.unroll),
     )
-
-
-def _called(core: Core, loop: Loop, sums: DenseSums, *, has_two: bool) -> tuple[str, ...]:
-    """The C functions that the sums call."""
-    if has_two:
-        return tuple(f"scalar_words{size}" for size in sorted({g.size for g in (*loop.copies, *loop.rest_groups)}))
-    if sums.is_by_word:
-        return ("scalar_low_registers", "scalar_by_word2")
-    if sums.is_wide:
-        return sums_support((_segment(core, loop),))
-    size = min(loop.grouping.size, 2)
-    return (*(("scalar_registers",) if core.is_thumb1 and size == 2 else ()), f"scalar_packed{size}")
 
 
 def _steps(taps: int) -> Unrolled:

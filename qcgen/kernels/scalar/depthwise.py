@@ -14,7 +14,7 @@ from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
-from qcgen.kernels.scalar.output import certified, output_support, scalar_output
+from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.planes import Plane, RowGroups, Rows, SteppedAxis, Weight, core, rows_of
 from qcgen.kernels.unroll import Unrolled, unrolled
 
@@ -93,15 +93,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         padding=packed.padding,
         has_skipped=packed.padding != 0 and any(any(group.skipped) for group in planned.groups),
     )
-    multiply = ("scalar_multiply_add",) if planned.how.reloads else ()
     return Prepared(
         _constants(op, packed, planned),
         context,
         (Scratch(planned.plane.bytes, 1),),
-        (*multiply, *output_support(op, packed)),
         certified(op, packed),
         access=channel_by_channel(op, setting, _units(op.geometry, planned), gathers=True),
-        headers=("string.h",),
     )
 
 

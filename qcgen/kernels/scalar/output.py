@@ -5,7 +5,7 @@ from __future__ import annotations
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
-from qcgen.kernels.fast_output import FastOutput, fast_support
+from qcgen.kernels.fast_output import FastOutput
 from qcgen.kernels.packing import Packed
 
 SCALE = {"multiply-high": "scalar_scale", "split": "scalar_scale_split"}
@@ -19,8 +19,3 @@ def scalar_output(op: Conv, packed: Packed) -> FastOutput:
 def certified(op: Conv, packed: Packed) -> Certificate:
     """The certificate of a node with this output step."""
     return fast_output.certified(op, packed, scalar_output(op, packed))
-
-
-def output_support(op: Conv, packed: Packed) -> tuple[str, ...]:
-    """The C functions that the output step calls."""
-    return fast_support(packed, scalar_output(op, packed))

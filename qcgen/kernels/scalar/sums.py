@@ -300,17 +300,3 @@ def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
         weights[s.first : s.beyond].reshape(-1, s.width, weights.shape[1]).transpose(0, 2, 1).reshape(-1) for s in found
     ]
     return np.concatenate(parts)
-
-
-def sums_support(found: tuple[Segment, ...]) -> tuple[str, ...]:
-    """The C functions that the loops call."""
-    if any(s.by_word for s in found):
-        return ("scalar_low_registers", "scalar_by_word2")
-    called = {
-        f"channel{group.size}" if s.by_channel else group.name
-        for s in found
-        for loop in s.loops
-        for group in (*loop.copies, *loop.rest_groups)
-    }
-    registers = ("scalar_registers",) if any(s.is_thumb1 for s in found) else ()
-    return (*registers, *(f"scalar_{name}" for name in sorted(called)))

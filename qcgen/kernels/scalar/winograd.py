@@ -16,7 +16,7 @@ from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_not_integer_conv
-from qcgen.kernels.scalar.output import certified, output_support, scalar_output
+from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.sums import core_of
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 from qcgen.options import spelt
@@ -181,8 +181,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if gathers:
         scratch.append(Scratch(24 * g.in_channels, 1))
     access = in_pixels(op, setting, tiles(g, (2, 4), 1), gathers=True)
-    support, headers = output_support(op, packed), ("string.h",) if gathers else ()
-    return Prepared(constants, context, tuple(scratch), support, certified(op, packed), access=access, headers=headers)
+    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access)
 
 
 def _most_copies(setting: Setting) -> int:

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0xb72d2484
+#if FLOAT_NORMS_HEADER_ID != 0x4857573f
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -51,6 +51,49 @@ struct float_norms_arena_behind {
 #define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
+/* The sum of `count` numbers that lie `step` apart, in onnxruntime's order: from `start` on, the first number at an
+   address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
+FLOAT_NORMS_CODE_ATTR static float float_norms_float_sum_in_eights(const float *x, int32_t step, int32_t count,
+    int32_t start)
+{
+    const int32_t from = start < count ? start : count;
+    const int32_t eights = count - (count - from) % 8, fours = count - (count - from) % 4;
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f, e = 0.0f, f = 0.0f, g = 0.0f, h = 0.0f;
+
+    for (int32_t i = from; i < eights; i += 8) {
+        const float *const at = x + i * step;
+
+        a += at[0];
+        b += at[step];
+        c += at[2 * step];
+        d += at[3 * step];
+        e += at[4 * step];
+        f += at[5 * step];
+        g += at[6 * step];
+        h += at[7 * step];
+    }
+    a += e;
+    b += f;
+    c += g;
+    d += h;
+    if (eights < fours) {
+        const float *const at = x + eights * step;
+
+        a += at[0];
+        b += at[step];
+        c += at[2 * step];
+        d += at[3 * step];
+    }
+    a = (a + c) + (b + d);
+    for (int32_t i = 0; i < from; i++) {
+        a += x[i * step];
+    }
+    for (int32_t i = fours; i < count; i++) {
+        a += x[i * step];
+    }
+    return a;
+}
+
 /* float_norms_channels: what each channel is multiplied by. */
 FLOAT_NORMS_CONST_ATTR static const float float_norms_channels_scale[6] = {
     1.051f, 0.818f, 0.924f, 0.893f, 1.172f, 0.917f,
@@ -73,62 +116,27 @@ FLOAT_NORMS_CODE_ATTR static float float_norms_channels_square(float number, flo
 }
 
 /*
- * float_norms_channels: a sum over a channel as onnxruntime takes it: from `start` on in eight lanes, which are added
- * up in pairs, then what is beside them.
+ * float_norms_channels: the sum of squares over a channel, in eight lanes, which are added up in pairs, then what is
+ * behind them.
  */
-FLOAT_NORMS_CODE_ATTR static float float_norms_channels_sum(const float *x, int32_t start)
+FLOAT_NORMS_CODE_ATTR static float float_norms_channels_squares(const float *x, float mean)
 {
-    enum { PIXELS = 24 };
-    const int32_t from = start < PIXELS ? start : PIXELS;
-    const int32_t whole = PIXELS - (PIXELS - from) % 8;
-    const int32_t end = PIXELS - (PIXELS - from) % 4;
+    enum { PIXELS = 24, EIGHTS = PIXELS / 8 * 8, FOURS = PIXELS / 4 * 4 };
     float lanes[8] = {0.0f};
 
-    for (int32_t j = from; j < whole; j++) {
-        lanes[(j - from) % 8] += x[j];
+    for (int32_t j = 0; j < EIGHTS; j++) {
+        lanes[j % 8] += float_norms_channels_square(x[j], mean);
     }
     for (int32_t i = 0; i < 4; i++) {
         lanes[i] += lanes[i + 4];
     }
-    for (int32_t j = whole; j < end; j++) {
-        lanes[j - whole] += x[j];
+    for (int32_t j = EIGHTS; j < FOURS; j++) {
+        lanes[j - EIGHTS] += float_norms_channels_square(x[j], mean);
     }
     lanes[0] += lanes[2];
     lanes[1] += lanes[3];
     lanes[0] += lanes[1];
-    for (int32_t j = 0; j < from; j++) {
-        lanes[0] += x[j];
-    }
-    for (int32_t j = end; j < PIXELS; j++) {
-        lanes[0] += x[j];
-    }
-    return lanes[0];
-}
-
-FLOAT_NORMS_CODE_ATTR static float float_norms_channels_squares(const float *x, int32_t start, float mean)
-{
-    enum { PIXELS = 24 };
-    const int32_t from = start < PIXELS ? start : PIXELS;
-    const int32_t whole = PIXELS - (PIXELS - from) % 8;
-    const int32_t end = PIXELS - (PIXELS - from) % 4;
-    float lanes[8] = {0.0f};
-
-    for (int32_t j = from; j < whole; j++) {
-        lanes[(j - from) % 8] += float_norms_channels_square(x[j], mean);
-    }
-    for (int32_t i = 0; i < 4; i++) {
-        lanes[i] += lanes[i + 4];
-    }
-    for (int32_t j = whole; j < end; j++) {
-        lanes[j - whole] += float_norms_channels_square(x[j], mean);
-    }
-    lanes[0] += lanes[2];
-    lanes[1] += lanes[3];
-    lanes[0] += lanes[1];
-    for (int32_t j = 0; j < from; j++) {
-        lanes[0] += float_norms_channels_square(x[j], mean);
-    }
-    for (int32_t j = end; j < PIXELS; j++) {
+    for (int32_t j = FOURS; j < PIXELS; j++) {
         lanes[0] += float_norms_channels_square(x[j], mean);
     }
     return lanes[0];
@@ -140,8 +148,8 @@ FLOAT_NORMS_CODE_ATTR static void float_norms_channels_channel(const float *x, f
 {
     enum { PIXELS = 24 };
     const float epsilon = 1e-05f;
-    const float mean = float_norms_channels_sum(x, start) / (float)PIXELS;
-    const float variance = float_norms_channels_squares(x, 0, mean) / (float)PIXELS;
+    const float mean = float_norms_float_sum_in_eights(x, 1, PIXELS, start) / (float)PIXELS;
+    const float variance = float_norms_channels_squares(x, mean) / (float)PIXELS;
     const float factor = 1.0f / sqrtf(variance + epsilon) * scale;
     const volatile float shift = mean * factor; /* a product that is rounded before it is taken away */
     const float addend = bias - shift;

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0x3a8d55b9
+#if FLOAT_TAIL_HEADER_ID != 0x676cd3ea
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -100,26 +100,35 @@ FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_split(uint32_t number
 FLOAT_TAIL_CODE_ATTR static uint32_t float_tail_soft_float_rounded(uint64_t significand, int32_t exponent,
     uint32_t sign)
 {
-    const uint64_t half = (uint64_t)1 << 39;
-    uint32_t kept;
-    uint64_t rest;
+    uint32_t high = (uint32_t)(significand >> 32), low = (uint32_t)significand;
+    uint32_t kept, rest;
+    int32_t places = 0;
 
-    if (significand == 0) {
+    if (high == 0) {
+        high = low;
+        low = 0;
+        exponent -= 32;
+    }
+    if (high == 0) {
         return 0;
     }
-    for (int32_t step = 32; step > 0; step >>= 1) {
-        if ((significand >> (64 - step)) == 0) {
-            significand <<= step;
-            exponent -= step;
+    for (int32_t step = 16; step > 0; step >>= 1) {
+        if ((high >> (32 - step)) == 0) {
+            high <<= step;
+            places += step;
         }
     }
-    exponent += 190; /* of 24 bits instead of 64, as the number's word has it */
+    if (places > 0) {
+        high |= low >> (32 - places);
+        low <<= places;
+    }
+    exponent += 190 - places; /* of 24 bits instead of 64, as the number's word has it */
     if (exponent < 1) {
         return 0;
     }
-    kept = (uint32_t)(significand >> 40);
-    rest = significand & (2 * half - 1);
-    kept += rest > half || (rest == half && (kept & 1) != 0);
+    kept = high >> 8;
+    rest = high & 255u;
+    kept += rest > 128u || (rest == 128u && (low != 0 || (kept & 1u) != 0));
     return sign + ((uint32_t)(exponent - 1) << 23) + kept; /* the hidden bit, and a carry beyond it, count it up */
 }
 
@@ -178,6 +187,29 @@ FLOAT_TAIL_CODE_ATTR static inline float float_tail_fused(float a, float b, floa
     word = float_tail_soft_float_multiply_add(of_a, of_b, of_c);
     (void)memcpy(&number, &word, sizeof number);
     return number;
+#endif
+}
+
+/* The same of any numbers: those that are not finite, or whose result may not be, by two operations, so that a product
+   beyond float32 is infinite whatever is added. */
+FLOAT_TAIL_CODE_ATTR static inline float float_tail_fused_any(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)float_tail_fused; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    of_a = of_a >> 23 & 255u;
+    of_b = of_b >> 23 & 255u;
+    of_c = of_c >> 23 & 255u;
+    if (of_a == 255u || of_b == 255u || of_c >= 253u || of_a + of_b >= 380u) {
+        return a * b + c;
+    }
+    return float_tail_fused(a, b, c);
 #endif
 }
 
@@ -388,10 +420,10 @@ FLOAT_TAIL_NOINLINE static void float_tail_y_product(const float *restrict a, co
                 const float b_0 = b_column[k * B_TERM];
                 const float b_1 = b_column[k * B_TERM + B_COLUMN];
 
-                sum_00 += a_0 * b_0;
-                sum_01 += a_0 * b_1;
-                sum_10 += a_1 * b_0;
-                sum_11 += a_1 * b_1;
+                sum_00 = float_tail_fused_any(a_0, b_0, sum_00);
+                sum_01 = float_tail_fused_any(a_0, b_1, sum_01);
+                sum_10 = float_tail_fused_any(a_1, b_0, sum_10);
+                sum_11 = float_tail_fused_any(a_1, b_1, sum_11);
             }
             out[0] = sum_00;
             out[Y_COLUMN] = sum_01;

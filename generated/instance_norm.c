@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x0c4d6fd8
+#if INSTANCE_NORM_HEADER_ID != 0xd6845aa6
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -186,26 +186,35 @@ INSTANCE_NORM_CODE_ATTR static int32_t instance_norm_soft_float_round(uint32_t n
 INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_rounded(uint64_t significand, int32_t exponent,
     uint32_t sign)
 {
-    const uint64_t half = (uint64_t)1 << 39;
-    uint32_t kept;
-    uint64_t rest;
+    uint32_t high = (uint32_t)(significand >> 32), low = (uint32_t)significand;
+    uint32_t kept, rest;
+    int32_t places = 0;
 
-    if (significand == 0) {
+    if (high == 0) {
+        high = low;
+        low = 0;
+        exponent -= 32;
+    }
+    if (high == 0) {
         return 0;
     }
-    for (int32_t step = 32; step > 0; step >>= 1) {
-        if ((significand >> (64 - step)) == 0) {
-            significand <<= step;
-            exponent -= step;
+    for (int32_t step = 16; step > 0; step >>= 1) {
+        if ((high >> (32 - step)) == 0) {
+            high <<= step;
+            places += step;
         }
     }
-    exponent += 190; /* of 24 bits instead of 64, as the number's word has it */
+    if (places > 0) {
+        high |= low >> (32 - places);
+        low <<= places;
+    }
+    exponent += 190 - places; /* of 24 bits instead of 64, as the number's word has it */
     if (exponent < 1) {
         return 0;
     }
-    kept = (uint32_t)(significand >> 40);
-    rest = significand & (2 * half - 1);
-    kept += rest > half || (rest == half && (kept & 1) != 0);
+    kept = high >> 8;
+    rest = high & 255u;
+    kept += rest > 128u || (rest == 128u && (low != 0 || (kept & 1u) != 0));
     return sign + ((uint32_t)(exponent - 1) << 23) + kept; /* the hidden bit, and a carry beyond it, count it up */
 }
 

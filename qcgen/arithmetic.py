@@ -468,6 +468,22 @@ def fused(a: Array, b: Array, c: Array) -> Float32s:
     return result
 
 
+def product_of_floats(a: Float32s, b: Float32s, block: int) -> Float32s:
+    """Equation (93): the product of matrices of float32 numbers (..., M, K) and (..., K, N).
+
+    Source: MlasGemm with fused multiply-add. Checked: 0 of 6,000 numbers differ, of 24 shapes with up to 5,000 terms.
+    """
+    total: Float32s | None = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        for first in range(0, a.shape[-1], block):
+            part = np.zeros((), np.float32)
+            for k in range(first, min(first + block, a.shape[-1])):
+                part = fused(a[..., :, k : k + 1], b[..., k : k + 1, :], part)
+            total = part if total is None else total + part
+    assert total is not None, "matrices have elements"
+    return total
+
+
 def quantize(x: Array, scale: float, zero_point: int, low: int, high: int, is_away: bool = False) -> Int64s:
     """Equation (9): the code of a float32 number: clamp(round_half_even(fl32(x / scale)) + zero_point, low, high).
 
@@ -630,16 +646,21 @@ LANES = 8
 """Sums of squares that onnxruntime's layer normalization takes side by side."""
 
 
-def layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
-    """Equations (42) and (43), or (78) for fewer than 8 numbers: rows, along the last axis, with mean 0 and variance 1.
+def layer_norm(
+    x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float, *, is_one_by_one: bool = False
+) -> Float32s:
+    """Equations (42) and (43), or (77) for fewer than 8 numbers: rows, along the last axis, with mean 0 and variance 1.
+
+    ``is_one_by_one``: (77) for all, as SkipLayerNormalization has it. Checked: of 15,000 numbers, rows of 7 to 128,
+    none differs.
 
     Source: MlasLayerNormF32 for AVX2 and FMA3, since 1.32.0, as its compiler contracts it. Checked: of 1,143,000
     numbers, rows of 8 to 127, with and without bias, none differs; mean and variance neither. The mean is a float64,
     exact for numbers that codes stand for.
     """
     length = x.shape[-1]
-    if length < LANES:
-        return _short_layer_norm(x, scale, bias, epsilon)
+    if is_one_by_one or length < LANES:
+        return _one_by_one_layer_norm(x, scale, bias, epsilon)
     mean = (x.astype(np.float64).sum(axis=-1, keepdims=True) / length).astype(np.float32)
     deviations = np.asarray(x - mean, np.float32)
     variance = _sum_of_squares(deviations) / np.float32(length)
@@ -648,8 +669,8 @@ def layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: flo
     return normal * scale if bias is None else fused(normal, scale, bias)
 
 
-def _short_layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
-    """Equation (78): mean and squares follow Welford, one number after the other; equal numbers give exactly 0.
+def _one_by_one_layer_norm(x: Float32s, scale: Float32s, bias: Float32s | None, epsilon: float) -> Float32s:
+    """Equation (77): mean and squares follow Welford, one number after the other; equal numbers give exactly 0.
 
     Source: what onnxruntime does where MlasLayerNormF32 has no vector to fill. Checked: of 1,120,000 numbers, rows of 1
     to 7, none differs.
@@ -704,6 +725,47 @@ def instance_norm(x: Float32s, scale: Float32s, bias: Float32s, epsilon: float) 
     shift = bias[channel] - mean * factor
     normal: Float32s = flat * factor[:, None] + shift[:, None]
     return normal.reshape(x.shape)
+
+
+def sum_of_floats(x: Float32s, axes: tuple[int, ...], row: tuple[str, tuple[int, ...]] | None) -> Float32s:
+    """Equation (92): the sums of float32 numbers along ``axes``, one for each element of the others.
+
+    ``row`` is ``Reduce.row``. Source: ReduceSum and ReduceMean of onnxruntime with one thread, by Eigen's sums of
+    vectors of four, or MLAS's product with a row of ones. Checked: 0 of 21,000 sums differ, of 30 shapes.
+    """
+    way, inner = row or ("", axes)
+    outer = [axis for axis in axes if axis not in inner]
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    place = np.arange(x.size).reshape(x.shape).transpose(outer + kept + list(inner))
+    count = int(np.prod([x.shape[axis] for axis in inner]))
+    rows, first = x.reshape(-1)[place].reshape(-1, count), place.reshape(-1, count)[:, 0]
+    sums = np.zeros(len(rows), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if way == "eights":
+            for start in range(4):
+                own = -first % 4 == start
+                sums[own] = _sum_in_vectors(rows[own], start)
+        else:
+            sums = _sum_in_fours(rows) if way == "fours" else _sum_one_by_one(rows.T)
+        many = int(np.prod([x.shape[axis] for axis in outer]))
+        return _sum_one_by_one(sums.reshape(many, -1)).reshape([x.shape[axis] for axis in kept])
+
+
+def _sum_one_by_one(rows: Float32s) -> Float32s:
+    """The sum of rows (n, m), from the first one on."""
+    total = np.zeros(rows.shape[1], np.float32)
+    for row in rows:
+        total = total + row
+    return total
+
+
+def _sum_in_fours(rows: Float32s) -> Float32s:
+    """The sums of rows (m, n): of four numbers, of two that are left, of one, and these in a row."""
+    length, parts = rows.shape[1], []
+    ends = [*range(4, length + 1, 4), *([length // 2 * 2] if length % 4 > 1 else []), *([length] if length % 2 else [])]
+    for start, end in zip([0, *ends], ends, strict=False):
+        parts.append(_sum_one_by_one(rows[:, start:end].T))
+    return _sum_one_by_one(np.array(parts))
 
 
 def _sum_in_vectors(values: Float32s, start: int) -> Float32s:

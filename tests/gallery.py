@@ -18,6 +18,7 @@ from gallery_networks import (
     embedding,
     float16,
     float_norms,
+    float_sums,
     float_tail,
     gru,
     in_rows,
@@ -675,6 +676,11 @@ NETWORKS = (
         "gru",
         "a sequence through a GRU in both directions, in float32, with float weights",
         gru,
+    ),
+    Entry(
+        "float_sums",
+        "means of rows of float32 numbers, then sums over the second axis, added up in onnxruntime's order",
+        float_sums,
     ),
     Entry(
         "reductions",

@@ -253,6 +253,14 @@ def float_norms() -> ModelProto:
     return n.model((1, 6, 2, 12), opset=17)
 
 
+def float_sums() -> ModelProto:
+    """Means of rows of float32 numbers whose length four does not divide, then sums over an axis in the middle."""
+    n = Network()
+    n.node("ReduceMean", ["x"], "means", axes=[3], keepdims=0)
+    n.node("ReduceSum", ["means", n.constant("axes", np.int64([1]))], "y", keepdims=0)
+    return n.model((2, 7, 3, 11), opset=17)
+
+
 def lstm() -> ModelProto:
     """One frame of an LSTM whose weights are codes, its states given and given back, as QDQ nodes."""
     n = Network()

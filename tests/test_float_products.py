@@ -1,15 +1,23 @@
 """Products of two float32 matrices: against onnxruntime's outputs, of every kind of operands, in a chain."""
 
+import subprocess
+
 import numpy as np
 import pytest
 from batch import require
+from cffi import FFI
+from judged import judge
 from models import node_model
 from onnx import TensorProto, helper, numpy_helper
 
 import qcgen
-from qcgen.kernels.portable.matmul_float import chunk_of
-from qcgen.reference.tolerance import RELATIVE, tolerances
+from qcgen.arithmetic import fused
+from qcgen.reference import evaluate
+from qcgen.reference.tolerance import RELATIVE, exact, tolerances
+from qcgen.render import library as rendered
 from qcgen.verification import verify
+
+HEADERS = "#include <math.h>\n#include <stdint.h>\n#include <string.h>\n"
 
 SHAPES = {
     "matrices": ((3, 4), (4, 2)),
@@ -56,17 +64,90 @@ def test_a_product_passes_verify_and_a_wrong_one_does_not(monkeypatch):
     require("gcc")
     model, _ = product(((2, 3, 70), (2, 70, 5)))
     assert verify(qcgen.compile(model, name="net"), sums=False).is_right
-    chunked = chunk_of(70)
-    monkeypatch.setattr("qcgen.kernels.portable.matmul_float.chunk_of", lambda _: chunked)
-    monkeypatch.setattr("qcgen.kernels.products.MatMul.terms", 70 - chunked)
+    monkeypatch.setattr("qcgen.kernels.products.MatMul.terms", 60)
     assert not verify(qcgen.compile(model, name="net"), sums=False).is_right
 
 
-@pytest.mark.parametrize("terms", [1, 2, 64, 65, 66, 100, 4097])
-def test_chunks_leave_few_additions(terms):
-    chunk = chunk_of(terms)
-    assert 1 <= chunk <= terms
-    assert chunk + -(-terms // chunk) <= max(65, 2.2 * terms**0.5 + 2)
+IN_ORDER = {
+    "one block": ((5, 128), (128, 40)),
+    "two blocks": ((3, 129), (129, 130)),
+    "few columns": ((3, 300), (300, 10)),
+    "batches": ((2, 3, 7, 16), (2, 3, 16, 7)),
+    "a row for each of several": ((2, 3, 1, 16), (16, 7)),
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_sums_of_products_are_in_onnxruntimes_order(name):
+    require("gcc")
+    model, feeds = product(IN_ORDER[name])
+    artifact = qcgen.compile(model, name="net")
+    [expected] = judge(model, feeds)
+    [found] = evaluate(artifact.program, feeds).values()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(artifact.load().run(None, feeds)[0], expected)
+    assert "y" in exact(artifact.program)
+
+
+def scaled(where):
+    """A product whose operands or result are multiplied or divided by numbers: pairs of a tensor and an operator."""
+    names, nodes, constants = {"a": "a", "b": "b", "m": "m"}, [], []
+    for number, (tensor, op_type) in enumerate(where):
+        constants.append(numpy_helper.from_array(np.float32(0.37 + number), f"s{number}"))
+        names[tensor], read = f"{tensor}_{number}", names[tensor]
+        nodes.append(helper.make_node(op_type, [read, f"s{number}"], [names[tensor]], name=f"scale{number}"))
+    before = [node for node in nodes if node.input[0] != "m"]
+    nodes = [
+        *before,
+        helper.make_node("MatMul", [names["a"], names["b"]], ["m"], name="product"),
+        *nodes[len(before) :],
+    ]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in OPERANDS.items()]
+    y = helper.make_tensor_value_info(names["m"], TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "net", inputs, [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+OPERANDS = {"a": (5, 16), "b": (16, 7)}
+SCALED = {
+    "a": [("a", "Mul")],
+    "b, divided": [("b", "Div")],
+    "both": [("a", "Mul"), ("b", "Mul")],
+    "both and the product": [("a", "Div"), ("b", "Mul"), ("m", "Div")],
+    "the product": [("m", "Mul")],
+    "a twice": [("a", "Mul"), ("a", "Mul")],
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_numbers_that_scale_operands_scale_the_product(name):
+    model = scaled(SCALED[name])
+    rng = np.random.default_rng(3)
+    feeds = {each: rng.normal(size=shape).astype(np.float32) for each, shape in OPERANDS.items()}
+    [expected] = judge(model, feeds)
+    [found] = evaluate(qcgen.compile(model, name="net").program, feeds).values()
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("library", ["defined(__x86_64__)", "0"], ids=["by the processor", "in integers"])
+def test_products_of_numbers_that_are_not_finite_are_those_of_the_processor(library, tmp_path):
+    require("gcc")
+    text = "".join(rendered("").needed([], "t", ["fused_any"])).replace("defined(__x86_64__)", library)
+    each = "void each(const float *a, const float *b, const float *c, float *y, int n)"
+    loop = "for (int i = 0; i < n; i++) { y[i] = t_fused_any(a[i], b[i], c[i]); }"
+    (tmp_path / "f.c").write_text(f"{HEADERS}{text}{each};\n{each} {{ {loop} }}\n")
+    command = ["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "f.c", "-o", "f.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    ffi = FFI()
+    ffi.cdef(f"{each};")
+    values = np.float32([0, -0.0, 1.5, -1e18, 1e18, np.inf, -np.inf, np.nan, 1e-3])
+    addends = np.float32([*values, 3e38, -3e38, 1e38])  # no finite product overflows
+    a, b, c = (np.ascontiguousarray(x.reshape(-1)) for x in np.meshgrid(values, values, addends))
+    y = np.zeros_like(a)
+    pointers = [ffi.cast("float *", x.ctypes.data) for x in (a, b, c, y)]
+    ffi.dlopen(str(tmp_path / "f.so")).each(*pointers, y.size)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(y, fused(a, b, c))
 
 
 def test_a_product_may_be_off_by_what_its_operands_are_off():

@@ -37,6 +37,7 @@ from qcgen.kernels.portable.float_mean import FLOAT_MEAN
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
+from qcgen.kernels.portable.float_sum import FLOAT_SUM
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
 from qcgen.kernels.portable.integer_binary import INTEGER_BINARY
@@ -92,6 +93,7 @@ PORTABLE: tuple[Kernel, ...] = (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
     FLOAT_MEAN,
+    FLOAT_SUM,
     MEAN_OF_ROWS,
     REDUCE,
     ARG_MAX,

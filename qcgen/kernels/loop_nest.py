@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 from qcgen.ir.types import Array
@@ -112,6 +113,14 @@ def pixel_stride(shape: Sequence[int], order: Order, spatial: Sequence[int]) -> 
     """
     steps = strides(shape, order)
     return min((steps[axis] for axis in spatial if shape[axis] > 1), default=1)
+
+
+def step_along(shape: Sequence[int], order: Order, axes: Iterable[int]) -> int | None:
+    """The distance between neighbours along ``axes``, numbered as one, the last one fastest; None if it varies."""
+    steps = strides(shape, order)
+    moving = [axis for axis in axes if shape[axis] > 1]
+    is_even = all(steps[outer] == shape[inner] * steps[inner] for outer, inner in pairwise(moving))
+    return (steps[moving[-1]] if moving else 1) if is_even else None
 
 
 def broadcast_strides(shape: Sequence[int], order: Order, target: Sequence[int]) -> tuple[int, ...]:

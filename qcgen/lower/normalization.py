@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -22,7 +23,24 @@ def lower_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 def lower_float_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """ai.onnx's LayerNormalization of float32 numbers: (X, Scale, B)."""
-    return _of_rows(Source(node, graph), 1, None, None)
+    found = _of_rows(Source(node, graph), 1, None, None)
+    is_joined = _is_joined(node, graph)
+    return tuple(replace(op, is_one_by_one=is_joined) if isinstance(op, LayerNorm) else op for op in found)
+
+
+def _is_joined(node: Node, graph: Graph) -> bool:
+    """Whether onnxruntime joins the normalization to the sum of two tensors (N, rows, length) that it alone reads.
+
+    Source: SkipLayerNormFusion, tried with 1.32.0.
+    """
+    x = node.input(0)
+    maker = next((each for each in graph.nodes if x in each.outputs), None)
+    readers = sum(each.inputs.count(x) for each in graph.nodes)
+    if maker is None or (maker.domain, maker.op_type) != ("", "Add") or readers > 1 or x in graph.outputs:
+        return False
+    shape, axis = graph.value(x).fixed_shape, node.attributes.get("axis", -1)
+    terms = [graph.value(name).fixed_shape for name in maker.inputs]
+    return shape is not None and len(shape) == 3 and axis in (-1, 2) and terms == [shape, shape]
 
 
 def _of_rows(source: Source, first: int, x_by: Quantization | None, y_by: Quantization | None) -> tuple[Operator, ...]:

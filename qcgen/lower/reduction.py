@@ -44,11 +44,11 @@ def lower_quantized_reduction(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def _reduction(source: Source, axes: tuple[int, ...], requantize: Requantize | None) -> Operator:
-    """A mean of whole images where it is one, because that has faster kernels."""
+    """A mean of whole images of codes where it is one, because that has faster kernels."""
     by = (source.quantization(1, 2), source.quantization(3, 4)) if requantize else (None, None)
     node, kind = source.node, _KINDS[source.node.op_type]
     rank = len(source.tensor(0).shape)
-    layout = image_layout(axes, rank) if kind == "mean" else None
+    layout = image_layout(axes, rank) if kind == "mean" and requantize else None
     x = source.tensor(0, by[0], layout)
     if layout is None:
         return Reduce(node.name, node.op_type, x, source.result(by[1]), kind, axes, requantize)

@@ -36,6 +36,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Order
+from qcgen.kernels.loop_nest import step_along
 from qcgen.plan.layout import boundary_layout
 from qcgen.plan.orders import layout_of, row_major, same, stored, transposed
 
@@ -172,6 +173,11 @@ class _Arrangement:
                 return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
             case InstanceNorm() if layout_of(op.x, self._orders[op.x.name]) is None:
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
+            case Reduce() if op.row is not None:
+                rest = [axis for axis in op.axes if axis not in op.row[1]]
+                order = self._orders[op.x.name]
+                is_even = None not in (step_along(op.x.shape, order, axes) for axes in (op.row[1], rest))
+                return op if is_even else replace(op, x=self._copied(op.x, row_major(op.x)))
             case Reshape() | Embedding():
                 return replace(op, x=self._copied(op.x, row_major(op.x)))
             case Recurrent():

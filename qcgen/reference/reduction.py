@@ -28,12 +28,12 @@ from qcgen.reference.elementwise import quantization_of
 
 
 def evaluate_reduce(op: Reduce, x: Array) -> Array:
-    """Equation (1) of the sums of codes; of float32 numbers what float64 makes of them, rounded."""
+    """Equation (1) of the sums of codes, (92) of float32 numbers; norms as float64 makes them, rounded."""
     if op.kind in ("max", "min"):
         found = x.max(axis=op.axes) if op.kind == "max" else x.min(axis=op.axes)
         return np.asarray(found, op.y.dtype.numpy).reshape(op.y.shape)
     if op.requantize is None:
-        return np.asarray(_of_floats(op, x.astype(np.float64)), np.float32).reshape(op.y.shape)
+        return np.asarray(_of_floats(op, x), np.float32).reshape(op.y.shape)
     total = np.asarray((x.astype(np.int64) - (op.x.zero_point or 0)).sum(axis=op.axes))
     codes = arithmetic.codes(op.requantize, total)
     return codes.astype(op.y.dtype.numpy).reshape(op.y.shape)
@@ -41,8 +41,9 @@ def evaluate_reduce(op: Reduce, x: Array) -> Array:
 
 def _of_floats(op: Reduce, x: Array) -> Array:
     if op.kind == "l2":
-        return np.asarray(np.sqrt(np.square(x).sum(axis=op.axes)))
-    return np.asarray(x.mean(axis=op.axes) if op.kind == "mean" else x.sum(axis=op.axes))
+        return np.asarray(np.sqrt(np.square(x.astype(np.float64)).sum(axis=op.axes)))
+    total = arithmetic.sum_of_floats(x, op.axes, op.row)
+    return np.asarray(total / np.float32(op.count)) if op.kind == "mean" else total
 
 
 def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
@@ -61,10 +62,9 @@ def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
 
 
 def evaluate_matmul(op: MatMul, a: Array, b: Array) -> Array:
-    """Equation (1) of sums that no int32 overflows, or the sums themselves; sums of floats in float64, then rounded."""
+    """Equation (1) of sums that no int32 overflows, or the sums themselves; (93) of floats."""
     if op.is_float:
-        with np.errstate(all="ignore"):
-            return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32))
+        return arithmetic.product_of_floats(a, b, op.block)
     sums = np.matmul(a.astype(np.int64) - op.a_zero_point, b.astype(np.int64) - op.b_zero_point)
     if isinstance(op.epilogue, Requantize):
         sums = arithmetic.codes(op.epilogue, sums)
@@ -110,7 +110,9 @@ def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:
 
 def evaluate_layer_norm(op: LayerNorm, x: Array) -> Array:
     """Equations (42) and (43), or (77), between (10) and (9) where x or y are codes."""
-    return _written(op.y, arithmetic.layer_norm(_read(op.x, x), op.scale, op.bias, op.epsilon))
+    rows = _read(op.x, x)
+    normal = arithmetic.layer_norm(rows, op.scale, op.bias, op.epsilon, is_one_by_one=op.is_one_by_one)
+    return _written(op.y, normal)
 
 
 def evaluate_instance_norm(op: InstanceNorm, x: Array) -> Array:

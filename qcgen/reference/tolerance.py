@@ -122,7 +122,8 @@ def exact(program: Program, *, is_alike: bool = True) -> frozenset[str]:
     """
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
     for op in program.operators:
-        is_steady = _keeps(op) or (is_alike and (_is_dynamic(op) or _rounds_once(op)))
+        is_product = isinstance(op, MatMul) and op.is_in_order and op.b.name not in program.constants
+        is_steady = _keeps(op) or (is_alike and (_is_dynamic(op) or _rounds_once(op) or is_product))
         if (
             _is_exact(op.y)
             or isinstance(op, Dequantize | Embedding)
@@ -149,9 +150,9 @@ def _rounds_once(op: Operator) -> bool:
         case FloatUnary():
             return op.activation.kind in (*ROUNDED_ONCE, *OWN)
         case Reduce():
-            return op.kind in ("max", "min")
-        case GlobalAveragePool():  # a ReduceMean is added up in another order
-            return op.requantize is None and op.op_type == "GlobalAveragePool"
+            return op.kind != "l2" and op.requantize is None
+        case GlobalAveragePool():
+            return op.requantize is None
         case _:
             return isinstance(op, MaxPool | Select)
 

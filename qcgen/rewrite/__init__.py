@@ -18,7 +18,13 @@ from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.fuse_wide import fuse_wide
 from qcgen.rewrite.in_float32 import in_float32
-from qcgen.rewrite.join import join_dynamic_quantize, join_gelu, join_layer_norm, join_matmul_add
+from qcgen.rewrite.join import (
+    join_dynamic_quantize,
+    join_gelu,
+    join_layer_norm,
+    join_matmul_add,
+    scale_behind_product,
+)
 from qcgen.rewrite.join_pairs import CONCAT, join_double_pairs, join_pairs, requantize_constants
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
@@ -75,6 +81,7 @@ one table.
 LAST: tuple[Pattern, ...] = (
     gather_places,
     join_gelu,
+    scale_behind_product,
     join_dynamic_quantize,
     write_out_scales,
     lower_conv_transpose,

@@ -81,6 +81,41 @@ def _is_number(wiring: Wiring, name: str, number: float) -> bool:
     return bool(np.isclose(constant.reshape(()), np.float32(number), rtol=1e-5, atol=1e-8))
 
 
+# A product of two computed matrices whose operands are scaled is scaled behind: onnxruntime's products have a factor.
+
+
+def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
+    """(s a) (t b) u is a b (s t u), for numbers s, t, u, where an operand is scaled. Source: MatMulScaleFusion."""
+    if not _is(node, "MatMul") or any(wiring.constant(name) is not None for name in node.inputs):
+        return None
+    makers = [wiring.producers.get(name) if wiring.only_reader(name) is node else None for name in node.inputs]
+    before = [None if maker is None else _scaled(wiring, maker) for maker in makers]
+    if not any(before):
+        return None
+    reader = wiring.only_reader(node.outputs[0])
+    behind = None if reader is None else _scaled(wiring, reader)
+    last = node if behind is None or reader is None else reader
+    factor = np.float32(1)
+    for found in (*before, behind):
+        factor = factor if found is None else np.float32(factor * found[1])
+    inputs = tuple(name if found is None else found[0] for name, found in zip(node.inputs, before, strict=True))
+    product, number = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_factor")
+    joined = Node(node.name, "MatMul", "", inputs, (product,), {})
+    scaled = Node(wiring.fresh(f"{node.name}_scaled"), "Mul", "", (product, number), last.outputs, {})
+    gone = [maker for maker, found in zip(makers, before, strict=True) if maker is not None and found is not None]
+    return Change(last, (joined, scaled), (*gone, node), {number: np.asarray(factor)}, again=(node.name,))
+
+
+def _scaled(wiring: Wiring, node: Node) -> tuple[str, np.float32] | None:
+    """What a node multiplies by a constant number, and that number; None if it does not."""
+    for index in (0, 1) if _is(node, "Mul") else (1,) if _is(node, "Div") else ():
+        number = wiring.constant(node.input(index))
+        if number is not None and number.size == 1 and number.ndim <= 1 and number.dtype == np.float32:
+            value = np.float32(number.reshape(()))
+            return node.input(1 - index), value if _is(node, "Mul") else np.float32(1) / value
+    return None
+
+
 # The steps of a layer normalization, as exporters write them one by one, are one LayerNormalization.
 
 

@@ -42,6 +42,69 @@ static inline int32_t qcgen_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
+/* The sum of `count` numbers that lie `step` apart, in onnxruntime's order: from `start` on, the first number at an
+   address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
+static float qcgen_float_sum_in_eights(const float *x, int32_t step, int32_t count, int32_t start)
+{
+    const int32_t from = start < count ? start : count;
+    const int32_t eights = count - (count - from) % 8, fours = count - (count - from) % 4;
+    float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f, e = 0.0f, f = 0.0f, g = 0.0f, h = 0.0f;
+
+    for (int32_t i = from; i < eights; i += 8) {
+        const float *const at = x + i * step;
+
+        a += at[0];
+        b += at[step];
+        c += at[2 * step];
+        d += at[3 * step];
+        e += at[4 * step];
+        f += at[5 * step];
+        g += at[6 * step];
+        h += at[7 * step];
+    }
+    a += e;
+    b += f;
+    c += g;
+    d += h;
+    if (eights < fours) {
+        const float *const at = x + eights * step;
+
+        a += at[0];
+        b += at[step];
+        c += at[2 * step];
+        d += at[3 * step];
+    }
+    a = (a + c) + (b + d);
+    for (int32_t i = 0; i < from; i++) {
+        a += x[i * step];
+    }
+    for (int32_t i = fours; i < count; i++) {
+        a += x[i * step];
+    }
+    return a;
+}
+
+/* The sum of `count` numbers that lie `step` apart, in onnxruntime's order: sums of four numbers, of two that are left,
+   the last one. */
+static float qcgen_float_sum_in_fours(const float *x, int32_t step, int32_t count)
+{
+    const int32_t fours = count - count % 4;
+    float sum = 0.0f;
+
+    for (int32_t i = 0; i < fours; i += 4) {
+        const float *const at = x + i * step;
+
+        sum += ((at[0] + at[step]) + at[2 * step]) + at[3 * step];
+    }
+    if (count - fours >= 2) {
+        sum += x[fours * step] + x[(fours + 1) * step];
+    }
+    if (count % 2 == 1) {
+        sum += x[(count - 1) * step];
+    }
+    return sum;
+}
+
 /* The number whose IEEE 754 binary16 word this is; float32 has all of them. */
 static float qcgen_from_half(uint16_t half)
 {
@@ -162,6 +225,29 @@ static inline float qcgen_fused(float a, float b, float c)
     word = qcgen_soft_float_multiply_add(of_a, of_b, of_c);
     (void)memcpy(&number, &word, sizeof number);
     return number;
+#endif
+}
+
+/* The same of any numbers: those that are not finite, or whose result may not be, by two operations, so that a product
+   beyond float32 is infinite whatever is added. */
+static inline float qcgen_fused_any(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)qcgen_fused; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    of_a = of_a >> 23 & 255u;
+    of_b = of_b >> 23 & 255u;
+    of_c = of_c >> 23 & 255u;
+    if (of_a == 255u || of_b == 255u || of_c >= 253u || of_a + of_b >= 380u) {
+        return a * b + c;
+    }
+    return qcgen_fused(a, b, c);
 #endif
 }
 

@@ -41,6 +41,20 @@ class MatMul:
         return self.a.shape[-1]
 
     @property
+    def block(self) -> int:
+        """The terms of float32 that onnxruntime sums by themselves. Source: MlasSgemmOperation, one thread."""
+        width, block = 128, 128
+        while self.y.shape[-1] < self.terms and width > 16 and width // 2 >= self.y.shape[-1]:
+            width, block = width // 2, block * 2
+        return block
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether onnxruntime adds the products of float32 numbers by (93): not those of one row or one column."""
+        rows = self.a.size // self.terms if len(self.b.shape) == 2 else self.a.shape[-2]
+        return self.is_float and rows > 1 and self.y.shape[-1] > 1
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates."""
         return prod(self.y.shape) * self.terms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 from typing import Literal
 
@@ -49,6 +50,22 @@ class Reduce:
     def count(self) -> int:
         """The elements that become one."""
         return prod(self.x.shape[axis] for axis in self.axes)
+
+    @property
+    def row(self) -> tuple[Literal["eights", "fours"], tuple[int, ...]] | None:
+        """How sums of float32 numbers are added up, by (92), and the axes of a row; None: one by one, as they lie.
+
+        Rows at the end of the memory are added in eights. Those between axes that stay are added in fours, if there are
+        two or more. Sums of rows are added one by one. Source: OptimizeShapeForFastReduce, one thread.
+        """
+        if self.requantize is not None or self.kind not in ("sum", "mean"):
+            return None
+        runs = [(go, tuple(axes)) for go, axes in groupby(range(len(self.x.shape)), lambda axis: axis in self.axes)]
+        pattern = "".join("R" if go else "K" for go, _ in runs)
+        staying = prod(self.x.shape[axis] for go, axes in runs[:2] if not go for axis in axes)
+        if pattern in ("R", "KR") or (pattern == "RKR" and staying > 1):
+            return "eights", runs[-1][1]
+        return ("fours", runs[1][1]) if pattern == "KRK" and staying > 1 else None
 
 
 @dataclass(frozen=True)
@@ -139,7 +156,7 @@ class LayerNorm:
 
     In onnxruntime's float32 arithmetic (arithmetic.layer_norm). x are codes, y codes or numbers; or both are numbers.
     ``scale`` and ``bias`` have an element for each of a row; ``bias`` is None where the model has none. ``epsilon`` is
-    above 0.
+    above 0. ``is_one_by_one``: by (77) whatever the length, as behind a sum that onnxruntime joins to it.
     """
 
     name: str
@@ -149,6 +166,7 @@ class LayerNorm:
     scale: Float32s
     bias: Float32s | None
     epsilon: float
+    is_one_by_one: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.loop_nest import strides
+from qcgen.kernels.loop_nest import step_along, strides
 from qcgen.kernels.mean import ROW_BY_ROW, MeanImage, image_of, why_no_mean
 
 
@@ -38,12 +37,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, GlobalAveragePool)
     steps = strides(op.x.shape, setting.xs[0])
     axes = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis and op.x.shape[axis] > 1]
-    is_even = all(steps[outer] == op.x.shape[inner] * steps[inner] for outer, inner in pairwise(axes))
     context = FloatMeanContext(
         image=image_of(op, setting),
         x_channel=steps[op.channel_axis],
-        x_pixel=(steps[axes[-1]] if axes else 1) if is_even else None,
-        place="" if is_even else _place([(op.x.shape[axis], steps[axis]) for axis in axes]),
+        x_pixel=(step := step_along(op.x.shape, setting.xs[0], axes)),
+        place=_place([(op.x.shape[axis], steps[axis]) for axis in axes]) if step is None else "",
     )
     return Prepared((), context, (), Certificate())
 

@@ -23,7 +23,7 @@ class FloatLayerNormContext(Context):
     template: ClassVar[str] = "kernels/portable/float_layer_norm.c.jinja"
 
     rows: Rows
-    is_short: bool  # a row does not fill the lanes
+    is_one_by_one: bool  # no lanes
     whole: int  # elements of a row that are squared and summed in lanes
     rounded: int  # elements of a row before the last ones, whose squares are rounded before they are added
     epsilon: float  # added to the variance
@@ -67,7 +67,7 @@ def prepare_rows(op: Operator, setting: Setting) -> Prepared:
     whole = length - length % LANES
     context = FloatLayerNormContext(
         rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
-        is_short=length < LANES,
+        is_one_by_one=op.is_one_by_one or length < LANES,
         whole=whole,
         rounded=whole + (length - whole) // 4 * 4,
         epsilon=op.epsilon,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, isqrt
 from typing import ClassVar
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import MatMul, Operator
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.portable.conv_float import WHOLE
 from qcgen.kernels.products import Matrices, Tile, a_term, matrices_of, tile
 
 TILE = 2  # rows and columns whose sums are taken together: each number that is loaded serves two of them
@@ -33,14 +31,6 @@ class MatMulFloatContext(Context):
     is_even: bool  # all of as many products
 
 
-def chunk_of(terms: int) -> int:
-    """The products of a chunk: all, or where there are many, as many as there are chunks.
-
-    Rounding errors grow with the number of additions that a product passes through, about twice the square root then.
-    """
-    return terms if terms <= WHOLE else ceil(terms / isqrt(terms))
-
-
 def why_not(op: Operator, _setting: Setting) -> str | None:
     """Serves every product of two computed float32 matrices."""
     if isinstance(op, MatMul) and op.is_float:
@@ -53,7 +43,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, MatMul)
     matrices, tables = matrices_of(op, setting)
     down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
-    chunk = chunk_of(matrices.terms)
+    chunk = min(op.block, matrices.terms)
     context = MatMulFloatContext(
         matrices=matrices,
         a_term=a_term(op, setting),

@@ -17,6 +17,7 @@ from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize
 from qcgen.kernels.groups import kept_nest
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, strides
+from qcgen.kernels.portable.float_sum import why_no_rows
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,11 @@ class ReduceContext(Context):
     output: Output | None  # None: the largest or the smallest element, or float32
 
 
-def why_not(op: Operator, _setting: Setting) -> str | None:
-    """Serves every reduction."""
-    return None if isinstance(op, Reduce) else f"{op.op_type} is not a reduction along axes"
+def why_not(op: Operator, setting: Setting) -> str | None:
+    """Serves every reduction but those of rows of float32."""
+    if not isinstance(op, Reduce):
+        return f"{op.op_type} is not a reduction along axes"
+    return "it adds up rows of float32" if why_no_rows(op, setting) is None else None
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:

@@ -1,0 +1,47 @@
+"""Sums and means of float32 numbers are onnxruntime's, bit for bit: in the reference and in the C, along any axes."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from judged import judge
+from marks import share_at_first
+from onnx import TensorProto, helper
+from tools import require
+
+import qcgen
+from qcgen.build import load
+from qcgen.reference import evaluate
+from qcgen.reference.tolerance import exact
+
+SHAPES = ((33,), (4, 9), (5, 30), (3, 10, 6), (1, 23, 6), (2, 6, 7, 3), (1, 8, 4, 10), (2, 5, 3, 4), (3, 1, 9, 1, 4))
+CASES = [
+    (op_type, shape, axes)
+    for shape in SHAPES
+    for count in range(1, len(shape) + 1)
+    for axes in combinations(range(len(shape)), count)
+    for op_type in ("ReduceSum", "ReduceMean")
+]
+
+
+def reduction(op_type, shape, axes, keepdims):
+    """A model of one reduction of float32 numbers."""
+    node = helper.make_node(op_type, ["x"], ["y"], name="node", axes=axes, keepdims=keepdims)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "reduction", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=8)
+
+
+@pytest.mark.parametrize("case", share_at_first(CASES, 9), ids=str)
+def test_a_sum_is_onnxruntimes(case):
+    require("gcc")
+    op_type, shape, axes = case
+    model = reduction(op_type, shape, axes, keepdims=len(axes) % 2)
+    artifact = qcgen.compile(model, name="sums")
+    feeds = {"x": np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)}
+    [expected] = judge(model, feeds)
+    [found] = evaluate(artifact.program, feeds).values()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(load(artifact.plan, artifact.files).run(None, feeds)[0], expected)
+    assert exact(artifact.program) >= {"y"}

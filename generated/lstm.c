@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x95dca175
+#if LSTM_HEADER_ID != 0x3b7a1091
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -58,51 +58,206 @@ struct lstm_arena_behind {
 #define LSTM_NOINLINE LSTM_CODE_ATTR
 #endif
 
-/*
- * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
- * NaN.
- */
-LSTM_CODE_ATTR static float lstm_logistic(float x)
+/* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
+typedef char lstm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
+LSTM_CODE_ATTR static uint32_t lstm_soft_float_split(uint32_t number, int32_t *exponent)
 {
-    const float magnitude = x < 0.0f ? -x : x;
-    const float value = magnitude > 18.0f ? 18.0f : magnitude;
+    const uint32_t hidden = UINT32_C(1) << 23;
+    uint32_t significand = number;
+    int32_t power = (int32_t)(number >> 23);
+
+    if (number >= hidden) {
+        significand = (number & (hidden - 1)) | hidden;
+    } else {
+        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
+            significand <<= 1;
+        }
+    }
+    *exponent = power - 150;
+    return significand;
+}
+
+/* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
+LSTM_CODE_ATTR static uint32_t lstm_soft_float_rounded(uint64_t significand, int32_t exponent, uint32_t sign)
+{
+    uint32_t high = (uint32_t)(significand >> 32), low = (uint32_t)significand;
+    uint32_t kept, rest;
+    int32_t places = 0;
+
+    if (high == 0) {
+        high = low;
+        low = 0;
+        exponent -= 32;
+    }
+    if (high == 0) {
+        return 0;
+    }
+    for (int32_t step = 16; step > 0; step >>= 1) {
+        if ((high >> (32 - step)) == 0) {
+            high <<= step;
+            places += step;
+        }
+    }
+    if (places > 0) {
+        high |= low >> (32 - places);
+        low <<= places;
+    }
+    exponent += 190 - places; /* of 24 bits instead of 64, as the number's word has it */
+    if (exponent < 1) {
+        return 0;
+    }
+    kept = high >> 8;
+    rest = high & 255u;
+    kept += rest > 128u || (rest == 128u && (low != 0 || (kept & 1u) != 0));
+    return sign + ((uint32_t)(exponent - 1) << 23) + kept; /* the hidden bit, and a carry beyond it, count it up */
+}
+
+/* a * b + c, rounded once, half to even; 0 if that is below 2^-126. It must be finite. */
+LSTM_CODE_ATTR static uint32_t lstm_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t magnitude = UINT32_MAX >> 1;
+    const uint32_t sign = (a ^ b) & ~magnitude;
+    const uint32_t sign_of_c = c & ~magnitude;
+    int32_t power, power_of_b, gap;
+    uint64_t product, addend;
+
+    if ((a & magnitude) == 0 || (b & magnitude) == 0) {
+        return c;
+    }
+    product = lstm_soft_float_split(a & magnitude, &power);
+    product *= lstm_soft_float_split(b & magnitude, &power_of_b);
+    power += power_of_b;
+    if ((c & magnitude) == 0) {
+        return lstm_soft_float_rounded(product, power, sign);
+    }
+
+    /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
+    addend = (uint64_t)lstm_soft_float_split(c & magnitude, &power_of_b) << 38;
+    gap = power - 14 - (power_of_b - 38);
+    product <<= 14;
+    power -= 14;
+    if (gap >= 0) {
+        addend = gap > 62 ? 1 : (addend >> gap) | ((addend & (((uint64_t)1 << gap) - 1)) != 0);
+    } else {
+        product = gap < -62 ? 1 : (product >> -gap) | ((product & (((uint64_t)1 << -gap) - 1)) != 0);
+        power -= gap;
+    }
+    if (sign == sign_of_c) {
+        return lstm_soft_float_rounded(product + addend, power, sign);
+    }
+    if (product >= addend) {
+        return lstm_soft_float_rounded(product - addend, power, sign);
+    }
+    return lstm_soft_float_rounded(addend - product, power, sign_of_c);
+}
+
+/* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
+LSTM_CODE_ATTR static inline float lstm_rounded(float number)
+{
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* in software each operation is a function call */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+    __asm__("" : "+t"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__x86_64__)
+    __asm__("" : "+x"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__riscv_flen)
+    __asm__("" : "+f"(number));
+    return number;
+#else
+    const volatile float stored = number;
+
+    return stored;
+#endif
+}
+
+/* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
+LSTM_CODE_ATTR static inline float lstm_fused(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)lstm_soft_float_multiply_add; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c, word;
+    float number;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    word = lstm_soft_float_multiply_add(of_a, of_b, of_c);
+    (void)memcpy(&number, &word, sizeof number);
+    return number;
+#endif
+}
+
+/* The same of any numbers: those that are not finite, or whose result may not be, by two operations, so that a product
+   beyond float32 is infinite whatever is added. */
+LSTM_CODE_ATTR static inline float lstm_fused_any(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)lstm_fused; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    of_a = of_a >> 23 & 255u;
+    of_b = of_b >> 23 & 255u;
+    of_c = of_c >> 23 & 255u;
+    if (of_a == 255u || of_b == 255u || of_c >= 253u || of_a + of_b >= 380u) {
+        return a * b + c;
+    }
+    return lstm_fused(a, b, c);
+#endif
+}
+
+/* 1 / (1 + exp(-x)) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+LSTM_CODE_ATTR static float lstm_fused_logistic(float x)
+{
+    const float above = x < -18.0f ? -18.0f : x;
+    const float value = above > 18.0f ? 18.0f : above;
     const float square = value * value;
     float p = 4.37031012579801e-11f;
     float q = 6.10247389755681e-13f;
-    float half;
+    float number;
 
-    p = p * square + 1.15627324459942e-07f;
-    p = p * square + 6.08574864600143e-05f;
-    p = p * square + 8.51377133304701e-03f;
-    p = p * square + 2.48287947061529e-01f;
-    q = q * square + 5.76102136993427e-09f;
-    q = q * square + 6.29106785017040e-06f;
-    q = q * square + 1.70198817374094e-03f;
-    q = q * square + 1.16817656904453e-01f;
-    q = q * square + 9.93151921023180e-01f;
-    half = p * value / q; /* what is above or below 1/2 */
-    return x >= 0.0f ? 0.5f + half : half > 0.5f ? 0.0f : 0.5f - half;
+    p = lstm_fused(p, square, 1.15627324459942e-07f);
+    p = lstm_fused(p, square, 6.08574864600143e-05f);
+    p = lstm_fused(p, square, 8.51377133304701e-03f);
+    p = lstm_fused(p, square, 2.48287947061529e-01f);
+    q = lstm_fused(q, square, 5.76102136993427e-09f);
+    q = lstm_fused(q, square, 6.29106785017040e-06f);
+    q = lstm_fused(q, square, 1.70198817374094e-03f);
+    q = lstm_fused(q, square, 1.16817656904453e-01f);
+    q = lstm_fused(q, square, 9.93151921023180e-01f);
+    number = p * value / q + 0.5f;
+    return number < 0.0f ? 0.0f : number;
 }
 
-/* tanh(x) as a quotient of polynomials, x clamped to [-9, 9]: the coefficients of onnxruntime. NaN stays NaN. */
-LSTM_CODE_ATTR static float lstm_hyperbolic_tangent(float x)
+/* tanh(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
+LSTM_CODE_ATTR static float lstm_fused_tangent(float x)
 {
-    const float magnitude = x < 0.0f ? -x : x;
-    const float value = magnitude > 9.0f ? 9.0f : magnitude;
+    const float above = x < -9.0f ? -9.0f : x;
+    const float value = above > 9.0f ? 9.0f : above;
     const float square = value * value;
     float p = -2.76076847742355e-16f;
     float q = 1.19825839466702e-06f;
 
-    p = p * square + 2.00018790482477e-13f;
-    p = p * square + -8.60467152213735e-11f;
-    p = p * square + 5.12229709037114e-08f;
-    p = p * square + 1.48572235717979e-05f;
-    p = p * square + 6.37261928875436e-04f;
-    p = p * square + 4.89352455891786e-03f;
-    q = q * square + 1.18534705686654e-04f;
-    q = q * square + 2.26843463243900e-03f;
-    q = q * square + 4.89352518554385e-03f;
-    return x < 0.0f ? -(p * value / q) : p * value / q;
+    p = lstm_fused(p, square, 2.00018790482477e-13f);
+    p = lstm_fused(p, square, -8.60467152213735e-11f);
+    p = lstm_fused(p, square, 5.12229709037114e-08f);
+    p = lstm_fused(p, square, 1.48572235717979e-05f);
+    p = lstm_fused(p, square, 6.37261928875436e-04f);
+    p = lstm_fused(p, square, 4.89352455891786e-03f);
+    q = lstm_fused(q, square, 1.18534705686654e-04f);
+    q = lstm_fused(q, square, 2.26843463243900e-03f);
+    q = lstm_fused(q, square, 4.89352518554385e-03f);
+    return p * value / q;
 }
 
 /*
@@ -156,7 +311,7 @@ LSTM_CONST_ATTR static const float lstm_states_bias[3 * 4] = {
      -0.14899999f,       -0.376f,       -0.325f,   0.40899998f,
 };
 
-/* lstm_states: for the gates iofc of a unit, the sum of the weights times the step's input. */
+/* lstm_states: for the gates iofc of a unit, the sum of the weights times the step's input, in onnxruntime's order. */
 LSTM_CODE_ATTR static void lstm_states_input_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 4, TERMS = 4 };
@@ -167,19 +322,19 @@ LSTM_CODE_ATTR static void lstm_states_input_sums(const float *values, int32_t u
     float sum_3 = 0.0f;
 
     for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 += (float)w[0] * values[k];
-        sum_1 += (float)w[1] * values[k];
-        sum_2 += (float)w[2] * values[k];
-        sum_3 += (float)w[3] * values[k];
+        sum_0 = lstm_fused_any((float)w[0] * 0.011f, values[k], sum_0);
+        sum_1 = lstm_fused_any((float)w[1] * 0.011f, values[k], sum_1);
+        sum_2 = lstm_fused_any((float)w[2] * 0.011f, values[k], sum_2);
+        sum_3 = lstm_fused_any((float)w[3] * 0.011f, values[k], sum_3);
         w += GATES;
     }
-    sums[0] = sum_0 * 0.011f;
-    sums[1] = sum_1 * 0.011f;
-    sums[2] = sum_2 * 0.011f;
-    sums[3] = sum_3 * 0.011f;
+    sums[0] = sum_0;
+    sums[1] = sum_1;
+    sums[2] = sum_2;
+    sums[3] = sum_3;
 }
 
-/* lstm_states: for the gates iofc of a unit, the sum of the weights times the state. */
+/* lstm_states: for the gates iofc of a unit, the sum of the weights times the state, in onnxruntime's order. */
 LSTM_CODE_ATTR static void lstm_states_state_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 4, TERMS = 3 };
@@ -190,16 +345,16 @@ LSTM_CODE_ATTR static void lstm_states_state_sums(const float *values, int32_t u
     float sum_3 = 0.0f;
 
     for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 += (float)w[0] * values[k];
-        sum_1 += (float)w[1] * values[k];
-        sum_2 += (float)w[2] * values[k];
-        sum_3 += (float)w[3] * values[k];
+        sum_0 = lstm_fused_any((float)w[0] * 0.011f, values[k], sum_0);
+        sum_1 = lstm_fused_any((float)w[1] * 0.011f, values[k], sum_1);
+        sum_2 = lstm_fused_any((float)w[2] * 0.011f, values[k], sum_2);
+        sum_3 = lstm_fused_any((float)w[3] * 0.011f, values[k], sum_3);
         w += GATES;
     }
-    sums[0] = sum_0 * 0.011f;
-    sums[1] = sum_1 * 0.011f;
-    sums[2] = sum_2 * 0.011f;
-    sums[3] = sum_3 * 0.011f;
+    sums[0] = sum_0;
+    sums[1] = sum_1;
+    sums[2] = sum_2;
+    sums[3] = sum_3;
 }
 
 /* lstm_states: one step of time: the state h becomes next, and the cell c changes. */
@@ -215,11 +370,11 @@ LSTM_NOINLINE static void lstm_states_step(const float *x, const float *h, float
 
         lstm_states_input_sums(x, j, of_x);
         lstm_states_state_sums(h, j, of_h);
-        input = lstm_logistic(of_x[0] + of_h[0] + bias[0]);
-        output = lstm_logistic(of_x[1] + of_h[1] + bias[1]);
-        forget = lstm_logistic(of_x[2] + of_h[2] + bias[2]);
-        c[j] = forget * c[j] + input * lstm_hyperbolic_tangent(of_x[3] + of_h[3] + bias[3]);
-        next[j] = output * lstm_hyperbolic_tangent(c[j]);
+        input = lstm_fused_logistic(of_x[0] + of_h[0] + bias[0]);
+        output = lstm_fused_logistic(of_x[1] + of_h[1] + bias[1]);
+        forget = lstm_fused_logistic(of_x[2] + of_h[2] + bias[2]);
+        c[j] = lstm_rounded(forget * c[j]) + lstm_rounded(input * lstm_fused_tangent(of_x[3] + of_h[3] + bias[3]));
+        next[j] = output * lstm_fused_tangent(c[j]);
     }
 }
 

@@ -1,39 +1,48 @@
-"""LSTM and GRU by their definition, in float64; LSTM in integers."""
+"""LSTM in float32, GRU by its definition in float64, LSTM in integers."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from qcgen import arithmetic, functions
-from qcgen.ir.program import GateWeights, IntegerLstm, Recurrent
+from qcgen.ir.program import BLOCK, GateWeights, IntegerLstm, Recurrent
 from qcgen.ir.types import Array
 from qcgen.reference.activations import activate
+
+Step = Callable[[Recurrent, int, Array, Array, Array], tuple[Array, Array]]
+"""From an operator, a direction, the sums of the input (B, G, H) and the states h and c (B, H) to the next states."""
 
 
 def evaluate_recurrent(op: Recurrent, x: Array, *rest: Array) -> Array:
     """y; ``rest`` are the scale and the zero point, if there are such, then those states that are given, h before c."""
     if op.scale is not None:
-        return _evaluate_dynamic_lstm(op, x, *rest)
-    return _evaluate_in_float(op, x, *rest)
+        scale, zero_point, *initial = rest
+        codes = x.astype(np.int64) - int(zero_point)
+        sums = [_gate_sums(codes, op.weights, d, scale) for d in range(len(op.reverses))]
+        return _step_by_step(op, sums, initial, _dynamic_step)
+    if op.is_in_order:
+        sums = [_gate_products(x, op.weights, d) for d in range(len(op.reverses))]
+        return _step_by_step(op, sums, rest, _step_in_order)
+    return _evaluate_gru(op, x, *rest)
 
 
-def _evaluate_dynamic_lstm(op: Recurrent, x: Array, scale: Array, zero_point: Array, *initial: Array) -> Array:
-    """Equation (91), step by step, in float32; the batch is one."""
+def _step_by_step(op: Recurrent, sums: Sequence[Array], initial: Sequence[Array], step: Step) -> Array:
+    """An LSTM in float32; ``sums`` (T, B, G, H) are those of the inputs, by directions."""
     rows, given = [], iter(initial)
-    state = (len(op.reverses), op.units)
+    state = (len(op.reverses), op.x.shape[1], op.units)
     h, c = (
         np.zeros(state, np.float32) if each is None else next(given).reshape(state)
         for each in (op.initial_h, op.initial_c)
     )
-    codes = x[:, 0].astype(np.int64) - int(zero_point)
-    for d, is_reverse in enumerate(op.reverses):
-        of_x = _gate_sums(codes, op.weights, d, scale)
-        now, cell, states = h[d], c[d], np.empty((len(x), op.units), np.float32)
-        for t in range(len(x))[:: -1 if is_reverse else 1]:
-            now, cell = _dynamic_step(op, d, of_x[t], now, cell)
+    for d, (is_reverse, of_x) in enumerate(zip(op.reverses, sums, strict=True)):
+        now, cell, states = h[d], c[d], np.empty((len(of_x), *state[1:]), np.float32)
+        for t in range(len(of_x))[:: -1 if is_reverse else 1]:
+            now, cell = step(op, d, of_x[t], now, cell)
             states[t] = now
         rows.append(np.stack([*states, now, cell]))
-    y = np.stack(rows, axis=1)[:, :, None]
+    y = np.stack(rows, axis=1)
     parts = (op.keeps_states, y[:-2]), (op.keeps_last, y[-2:-1]), (op.keeps_cell, y[-1:])
     return np.concatenate([part for is_kept, part in parts if is_kept])
 
@@ -51,40 +60,57 @@ def _gate_sums(codes: Array, weights: GateWeights, direction: int, scale: Array)
 
 
 def _dynamic_step(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    """Equation (91): the states h and c (H,) after a step in direction d whose input gave ``of_x`` (G, H), in float32.
+    """Equation (91): the states h and c (1, H) after a step in direction d with ``of_x`` (1, G, H) of its input.
 
     h is quantized by its extremes; g = fl32(fl32(of_x + _gate_sums(h)) + bias), of i, o, f the logistic, else tanh;
     c' = fl32(fl32(c * f) + fl32(i * g)); h' = fl32(tanh(c') * o).
     Source: onnxruntime's DynamicQuantizeLSTM. Checked: 0 of 5,516 outputs with a batch of one differ.
     """
     with np.errstate(all="ignore"):
-        scale, zero = arithmetic.dynamic_parameters(np.fmin.reduce(h, initial=0), np.fmax.reduce(h, initial=0))
+        scale, zero = arithmetic.dynamic_parameters(*(end.reduce(h, None, initial=0) for end in (np.fmin, np.fmax)))
         codes = arithmetic.quantize(h, float(scale), zero, 0, 255) - zero
-        numbers = of_x + _gate_sums(codes, op.state_weights, d, np.asarray(scale)) + op.bias[d]
-        i, o, forget = (functions.logistic(numbers[gate]) for gate in range(3))
-        cell = c * forget + i * functions.tanh(numbers[3])
-        return functions.tanh(cell) * o, cell
+        return _next_states(op, of_x + _gate_sums(codes, op.state_weights, d, np.asarray(scale)) + op.bias[d], c)
 
 
-def _evaluate_in_float(op: Recurrent, x: Array, *initial: Array) -> Array:
+def _gate_products(x: Array, weights: GateWeights, direction: int) -> Array:
+    """Equation (94): the sums of products of numbers (..., n) for each gate and unit (..., G, H), in blocks of 256."""
+    taps = weights.codes[direction]
+    if weights.scale is not None:
+        taps = (taps.astype(np.int64) - weights.zero_point).astype(np.float32) * weights.scale[direction][..., None]
+    products = arithmetic.product_of_floats(x.reshape(-1, x.shape[-1]), taps.reshape(-1, taps.shape[-1]).T, BLOCK)
+    return products.reshape(*x.shape[:-1], *taps.shape[:2])
+
+
+def _step_in_order(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """Equation (94): the states h and c (B, H) after a step in direction d with ``of_x`` (B, G, H) of its input.
+
+    Source: onnxruntime's LSTM with packed weights. Checked: 0 of 1,300 outputs differ.
+    """
+    with np.errstate(all="ignore"):
+        return _next_states(op, _clipped(op, of_x + _gate_products(h, op.state_weights, d) + op.bias[d]), c)
+
+
+def _next_states(op: Recurrent, numbers: Array, c: Array) -> tuple[Array, Array]:
+    """The states h and c (B, H) of an LSTM from the numbers (B, G, H) of its gates, in float32."""
+    i, o, forget = (functions.logistic(numbers[..., gate, :]) for gate in range(3))
+    cell = c * (np.float32(1) - i if op.couples else forget) + i * functions.tanh(numbers[..., 3, :])
+    return o * functions.tanh(cell), cell
+
+
+def _evaluate_gru(op: Recurrent, x: Array, *initial: Array) -> Array:
     """Rounded to float32 at the end."""
     directions, units = len(op.reverses), op.units
-    given = iter(initial)
-    h, c = (
-        np.zeros((directions, x.shape[1], units)) if state is None else next(given).astype(np.float64)
-        for state in (op.initial_h, op.initial_c)
-    )
+    h = np.zeros((directions, x.shape[1], units)) if op.initial_h is None else initial[0].astype(np.float64)
     weights, state_weights = matrix(op.weights), matrix(op.state_weights)
-    y = np.zeros((x.shape[0] + 2, directions, x.shape[1], units))
+    y = np.zeros((x.shape[0] + 1, directions, x.shape[1], units))
     for d, is_reverse in enumerate(op.reverses):
-        now, cell = h[d], c[d]
+        now = h[d]
         for t in range(x.shape[0])[:: -1 if is_reverse else 1]:
             inputs = np.einsum("bi,ghi->gbh", x[t].astype(np.float64), weights[d]) + op.bias[d][:, None].astype(float)
-            step = _lstm_step if op.kind == "lstm" else _gru_step
-            now, cell = step(op, d, inputs, state_weights[d], now, cell)
+            now = _gru_step(op, d, inputs, state_weights[d], now)
             y[t, d] = now
-        y[-2, d], y[-1, d] = now, cell
-    parts = (op.keeps_states, y[:-2]), (op.keeps_last, y[-2:-1]), (op.keeps_cell, y[-1:])
+        y[-1, d] = now
+    parts = (op.keeps_states, y[:-1]), (op.keeps_last, y[-1:])
     return np.concatenate([part for is_kept, part in parts if is_kept]).astype(np.float32)
 
 
@@ -115,16 +141,7 @@ def matrix(weights: GateWeights) -> Array:
     return values if weights.scale is None else values * weights.scale[..., None].astype(np.float64)
 
 
-def _lstm_step(op: Recurrent, _d: int, inputs: Array, weights: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    f, g, last = op.activations
-    i, o, forget, cell = _clipped(op, inputs + np.einsum("bk,ghk->gbh", h, weights))
-    now = activate(f, i)
-    kept = 1 - now if op.couples else activate(f, forget)
-    c = kept * c + now * activate(g, cell)
-    return activate(f, o) * activate(last, c), c
-
-
-def _gru_step(op: Recurrent, d: int, inputs: Array, weights: Array, h: Array, c: Array) -> tuple[Array, Array]:
+def _gru_step(op: Recurrent, d: int, inputs: Array, weights: Array, h: Array) -> Array:
     f, g = op.activations
     z, r = activate(f, _clipped(op, inputs[:2] + np.einsum("bk,ghk->gbh", h, weights[:2])))
     if op.state_bias is None:
@@ -132,8 +149,8 @@ def _gru_step(op: Recurrent, d: int, inputs: Array, weights: Array, h: Array, c:
     else:
         state = r * (h @ weights[2].T + op.state_bias[d].astype(np.float64))
     candidate = activate(g, _clipped(op, inputs[2] + state))
-    return (1 - z) * candidate + z * h, c
+    return np.asarray((1 - z) * candidate + z * h)
 
 
 def _clipped(op: Recurrent, values: Array) -> Array:
-    return values if op.clip is None else np.clip(values, -op.clip, op.clip)
+    return values if op.clip is None else np.clip(values, values.dtype.type(-op.clip), values.dtype.type(op.clip))

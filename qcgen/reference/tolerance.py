@@ -153,6 +153,8 @@ def _rounds_once(op: Operator) -> bool:
             return op.kind != "l2" and op.requantize is None
         case GlobalAveragePool():
             return op.requantize is None
+        case Recurrent():
+            return op.is_in_order
         case _:
             return isinstance(op, MaxPool | Select)
 

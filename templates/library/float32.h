@@ -162,53 +162,6 @@ static uint16_t qcgen_to_half(float number)
     return (uint16_t)(sign | half);
 }
 
-/*
- * 1 / (1 + exp(-x)) as a quotient of polynomials, x clamped to [-18, 18]: the coefficients of onnxruntime. NaN stays
- * NaN.
- */
-static float qcgen_logistic(float x)
-{
-    const float magnitude = x < 0.0f ? -x : x;
-    const float value = magnitude > 18.0f ? 18.0f : magnitude;
-    const float square = value * value;
-    float p = 4.37031012579801e-11f;
-    float q = 6.10247389755681e-13f;
-    float half;
-
-    p = p * square + 1.15627324459942e-07f;
-    p = p * square + 6.08574864600143e-05f;
-    p = p * square + 8.51377133304701e-03f;
-    p = p * square + 2.48287947061529e-01f;
-    q = q * square + 5.76102136993427e-09f;
-    q = q * square + 6.29106785017040e-06f;
-    q = q * square + 1.70198817374094e-03f;
-    q = q * square + 1.16817656904453e-01f;
-    q = q * square + 9.93151921023180e-01f;
-    half = p * value / q; /* what is above or below 1/2 */
-    return x >= 0.0f ? 0.5f + half : half > 0.5f ? 0.0f : 0.5f - half;
-}
-
-/* tanh(x) as a quotient of polynomials, x clamped to [-9, 9]: the coefficients of onnxruntime. NaN stays NaN. */
-static float qcgen_hyperbolic_tangent(float x)
-{
-    const float magnitude = x < 0.0f ? -x : x;
-    const float value = magnitude > 9.0f ? 9.0f : magnitude;
-    const float square = value * value;
-    float p = -2.76076847742355e-16f;
-    float q = 1.19825839466702e-06f;
-
-    p = p * square + 2.00018790482477e-13f;
-    p = p * square + -8.60467152213735e-11f;
-    p = p * square + 5.12229709037114e-08f;
-    p = p * square + 1.48572235717979e-05f;
-    p = p * square + 6.37261928875436e-04f;
-    p = p * square + 4.89352455891786e-03f;
-    q = q * square + 1.18534705686654e-04f;
-    q = q * square + 2.26843463243900e-03f;
-    q = q * square + 4.89352518554385e-03f;
-    return x < 0.0f ? -(p * value / q) : p * value / q;
-}
-
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 static inline float qcgen_fused(float a, float b, float c)
 {

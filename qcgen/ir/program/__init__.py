@@ -36,7 +36,7 @@ from qcgen.ir.program.epilogue import (
 )
 from qcgen.ir.program.movement import Between, Concat, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.program.product import MatMul
-from qcgen.ir.program.recurrent import GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
+from qcgen.ir.program.recurrent import BLOCK, GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
 from qcgen.ir.program.reduction import (
     ArgMax,
     FloatSoftmax,
@@ -54,6 +54,7 @@ from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 __all__ = [
+    "BLOCK",
     "GATES",
     "ArgMax",
     "AveragePool",

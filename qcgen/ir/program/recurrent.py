@@ -11,6 +11,9 @@ from qcgen.ir.program.epilogue import FloatActivation
 from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
+BLOCK = 256
+"""The products with packed weights that onnxruntime sums by themselves."""
+
 GATES = {"lstm": "iofc", "gru": "zrh"}
 """The gates of a unit, in the order in which ONNX stores their weights."""
 
@@ -79,6 +82,11 @@ class Recurrent:
     @property
     def _besides(self) -> tuple[Tensor | None, ...]:
         return (self.scale, self.zero_point, self.initial_h, self.initial_c)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether it is an LSTM of float32 numbers, which follows (94)."""
+        return self.kind == "lstm" and self.scale is None
 
     @property
     def gates(self) -> int:

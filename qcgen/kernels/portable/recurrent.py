@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import GATES, Float32s, GateWeights, Operator, Recurrent, Tensor
+from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Operator, Recurrent, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 
@@ -27,6 +27,7 @@ class Rows(Context):
     zero_point: int  # of codes
     scale: float | None  # the one of all codes
     has_scales: bool  # one for each gate of each unit
+    is_chunked: bool  # products are summed in blocks
     terms: str  # what is multiplied by weights: INPUTS or UNITS numbers
     of: str  # the same in words
 
@@ -79,6 +80,7 @@ class RecurrentContext(Context):
     states: States  # the first and the last ones
     clip: tuple[float, float] | None  # bounds of what activations are given
     couples: bool  # the forget gate is 1 less the input gate
+    block: int  # products that are summed by themselves
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -113,6 +115,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         states=States.of(op, setting),
         clip=None if op.clip is None else (-op.clip, op.clip),
         couples=op.couples,
+        block=BLOCK,
     )
     constants = [table for _, tables in packed for table in tables] + [by_unit("bias", op.bias, "what sums start with")]
     if op.state_bias is not None:
@@ -136,10 +139,11 @@ def _packed(
     scale = None if weights.scale is None else weights.scale[:, list(gates)]
     is_one = scale is not None and bool((scale == scale.flat[0]).all())
     if scale is not None and not is_one:
-        tables.append(by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
+        tables.append(by_unit(f"{role}_scale", scale, "what codes are multiplied by"))
     one = float(scale.flat[0]) if scale is not None and is_one else None
     has_scales = scale is not None and not is_one
-    return Rows(role, gates, DType.of(codes).c, weights.zero_point, one, has_scales, terms, of), tables
+    c_type = DType.of(codes).c
+    return Rows(role, gates, c_type, weights.zero_point, one, has_scales, length > BLOCK, terms, of), tables
 
 
 def by_unit(role: str, values: Float32s, meaning: str) -> Constants:

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x3b7a1091
+#if LSTM_HEADER_ID != 0xc9e1b492
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -58,25 +58,36 @@ struct lstm_arena_behind {
 #define LSTM_NOINLINE LSTM_CODE_ATTR
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define LSTM_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define LSTM_INLINE LSTM_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char lstm_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* The significand of a subnormal number above 0, in [2^23, 2^24), and its exponent. */
+LSTM_CODE_ATTR static uint32_t lstm_soft_float_normalized(uint32_t number, int32_t *exponent)
+{
+    *exponent = -149;
+    for (int32_t turn = 0; turn < 23 && (number >> 23) == 0; turn++) { /* 23 turns at most, for 2^-149 */
+        number <<= 1;
+        *exponent -= 1;
+    }
+    return number;
+}
+
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
-LSTM_CODE_ATTR static uint32_t lstm_soft_float_split(uint32_t number, int32_t *exponent)
+static LSTM_INLINE uint32_t lstm_soft_float_split(uint32_t number, int32_t *exponent)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
-    uint32_t significand = number;
-    int32_t power = (int32_t)(number >> 23);
 
-    if (number >= hidden) {
-        significand = (number & (hidden - 1)) | hidden;
-    } else {
-        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
-            significand <<= 1;
-        }
+    if (number < hidden) {
+        return lstm_soft_float_normalized(number, exponent);
     }
-    *exponent = power - 150;
-    return significand;
+    *exponent = (int32_t)(number >> 23) - 150;
+    return (number & (hidden - 1)) | hidden;
 }
 
 /* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
@@ -121,6 +132,7 @@ LSTM_CODE_ATTR static uint32_t lstm_soft_float_multiply_add(uint32_t a, uint32_t
     const uint32_t sign = (a ^ b) & ~magnitude;
     const uint32_t sign_of_c = c & ~magnitude;
     int32_t power, power_of_b, gap;
+    uint32_t significand;
     uint64_t product, addend;
 
     if ((a & magnitude) == 0 || (b & magnitude) == 0) {
@@ -128,29 +140,33 @@ LSTM_CODE_ATTR static uint32_t lstm_soft_float_multiply_add(uint32_t a, uint32_t
     }
     product = lstm_soft_float_split(a & magnitude, &power);
     product *= lstm_soft_float_split(b & magnitude, &power_of_b);
-    power += power_of_b;
+    power += power_of_b - 14;
     if ((c & magnitude) == 0) {
-        return lstm_soft_float_rounded(product, power, sign);
+        return lstm_soft_float_rounded(product, power + 14, sign);
     }
 
     /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
-    addend = (uint64_t)lstm_soft_float_split(c & magnitude, &power_of_b) << 38;
-    gap = power - 14 - (power_of_b - 38);
-    product <<= 14;
-    power -= 14;
+    significand = lstm_soft_float_split(c & magnitude, &power_of_b);
+    gap = power - (power_of_b - 38);
     if (gap >= 0) {
-        addend = gap > 62 ? 1 : (addend >> gap) | ((addend & (((uint64_t)1 << gap) - 1)) != 0);
+        product <<= 14;
+        if (gap <= 38) {
+            addend = (uint64_t)significand << (38 - gap);
+        } else {
+            gap -= 38;
+            addend = gap > 24 ? 1 : (significand >> gap) | ((significand << (32 - gap)) != 0);
+        }
     } else {
-        product = gap < -62 ? 1 : (product >> -gap) | ((product & (((uint64_t)1 << -gap) - 1)) != 0);
+        addend = (uint64_t)significand << 38;
         power -= gap;
+        gap += 14;
+        product = gap >= 0 ? product << gap : gap < -48 ? 1 : (product >> -gap) | ((product << (64 + gap)) != 0);
     }
     if (sign == sign_of_c) {
         return lstm_soft_float_rounded(product + addend, power, sign);
     }
-    if (product >= addend) {
-        return lstm_soft_float_rounded(product - addend, power, sign);
-    }
-    return lstm_soft_float_rounded(addend - product, power, sign_of_c);
+    return product >= addend ? lstm_soft_float_rounded(product - addend, power, sign)
+                             : lstm_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
 /* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
@@ -190,29 +206,6 @@ LSTM_CODE_ATTR static inline float lstm_fused(float a, float b, float c)
     word = lstm_soft_float_multiply_add(of_a, of_b, of_c);
     (void)memcpy(&number, &word, sizeof number);
     return number;
-#endif
-}
-
-/* The same of any numbers: those that are not finite, or whose result may not be, by two operations, so that a product
-   beyond float32 is infinite whatever is added. */
-LSTM_CODE_ATTR static inline float lstm_fused_any(float a, float b, float c)
-{
-#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
-    (void)lstm_fused; /* not needed here */
-    return fmaf(a, b, c);
-#else
-    uint32_t of_a, of_b, of_c;
-
-    (void)memcpy(&of_a, &a, sizeof of_a);
-    (void)memcpy(&of_b, &b, sizeof of_b);
-    (void)memcpy(&of_c, &c, sizeof of_c);
-    of_a = of_a >> 23 & 255u;
-    of_b = of_b >> 23 & 255u;
-    of_c = of_c >> 23 & 255u;
-    if (of_a == 255u || of_b == 255u || of_c >= 253u || of_a + of_b >= 380u) {
-        return a * b + c;
-    }
-    return lstm_fused(a, b, c);
 #endif
 }
 
@@ -311,7 +304,7 @@ LSTM_CONST_ATTR static const float lstm_states_bias[3 * 4] = {
      -0.14899999f,       -0.376f,       -0.325f,   0.40899998f,
 };
 
-/* lstm_states: for the gates iofc of a unit, the sum of the weights times the step's input, in onnxruntime's order. */
+/* lstm_states: for the gates iofc of a unit, the sum of the weights times the step's input. */
 LSTM_CODE_ATTR static void lstm_states_input_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 4, TERMS = 4 };
@@ -322,19 +315,19 @@ LSTM_CODE_ATTR static void lstm_states_input_sums(const float *values, int32_t u
     float sum_3 = 0.0f;
 
     for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 = lstm_fused_any((float)w[0] * 0.011f, values[k], sum_0);
-        sum_1 = lstm_fused_any((float)w[1] * 0.011f, values[k], sum_1);
-        sum_2 = lstm_fused_any((float)w[2] * 0.011f, values[k], sum_2);
-        sum_3 = lstm_fused_any((float)w[3] * 0.011f, values[k], sum_3);
+        sum_0 += (float)w[0] * values[k];
+        sum_1 += (float)w[1] * values[k];
+        sum_2 += (float)w[2] * values[k];
+        sum_3 += (float)w[3] * values[k];
         w += GATES;
     }
-    sums[0] = sum_0;
-    sums[1] = sum_1;
-    sums[2] = sum_2;
-    sums[3] = sum_3;
+    sums[0] = sum_0 * 0.011f;
+    sums[1] = sum_1 * 0.011f;
+    sums[2] = sum_2 * 0.011f;
+    sums[3] = sum_3 * 0.011f;
 }
 
-/* lstm_states: for the gates iofc of a unit, the sum of the weights times the state, in onnxruntime's order. */
+/* lstm_states: for the gates iofc of a unit, the sum of the weights times the state. */
 LSTM_CODE_ATTR static void lstm_states_state_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 4, TERMS = 3 };
@@ -345,16 +338,16 @@ LSTM_CODE_ATTR static void lstm_states_state_sums(const float *values, int32_t u
     float sum_3 = 0.0f;
 
     for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 = lstm_fused_any((float)w[0] * 0.011f, values[k], sum_0);
-        sum_1 = lstm_fused_any((float)w[1] * 0.011f, values[k], sum_1);
-        sum_2 = lstm_fused_any((float)w[2] * 0.011f, values[k], sum_2);
-        sum_3 = lstm_fused_any((float)w[3] * 0.011f, values[k], sum_3);
+        sum_0 += (float)w[0] * values[k];
+        sum_1 += (float)w[1] * values[k];
+        sum_2 += (float)w[2] * values[k];
+        sum_3 += (float)w[3] * values[k];
         w += GATES;
     }
-    sums[0] = sum_0;
-    sums[1] = sum_1;
-    sums[2] = sum_2;
-    sums[3] = sum_3;
+    sums[0] = sum_0 * 0.011f;
+    sums[1] = sum_1 * 0.011f;
+    sums[2] = sum_2 * 0.011f;
+    sums[3] = sum_3 * 0.011f;
 }
 
 /* lstm_states: one step of time: the state h becomes next, and the cell c changes. */

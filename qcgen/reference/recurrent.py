@@ -11,7 +11,7 @@ from qcgen.ir.program import BLOCK, GateWeights, IntegerLstm, Recurrent
 from qcgen.ir.types import Array
 from qcgen.reference.activations import activate
 
-Step = Callable[[Recurrent, int, Array, Array, Array], tuple[Array, Array]]
+LstmStep = Callable[[Recurrent, int, Array, Array, Array], tuple[Array, Array]]
 """From an operator, a direction, the sums of the input (B, G, H) and the states h and c (B, H) to the next states."""
 
 
@@ -22,13 +22,13 @@ def evaluate_recurrent(op: Recurrent, x: Array, *rest: Array) -> Array:
         codes = x.astype(np.int64) - int(zero_point)
         sums = [_gate_sums(codes, op.weights, d, scale) for d in range(len(op.reverses))]
         return _step_by_step(op, sums, initial, _dynamic_step)
-    if op.is_in_order:
+    if op.kind == "lstm":
         sums = [_gate_products(x, op.weights, d) for d in range(len(op.reverses))]
         return _step_by_step(op, sums, rest, _step_in_order)
     return _evaluate_gru(op, x, *rest)
 
 
-def _step_by_step(op: Recurrent, sums: Sequence[Array], initial: Sequence[Array], step: Step) -> Array:
+def _step_by_step(op: Recurrent, sums: Sequence[Array], initial: Sequence[Array], step: LstmStep) -> Array:
     """An LSTM in float32; ``sums`` (T, B, G, H) are those of the inputs, by directions."""
     rows, given = [], iter(initial)
     state = (len(op.reverses), op.x.shape[1], op.units)

@@ -20,13 +20,17 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
     """Erf of a quotient by sqrt(2), plus 1, times x, times 1/2 in either order of the products.
 
     A Gelu multiplies by sqrt(1/2) where the chain divides: some numbers differ in their last bit. What onnxruntime
-    leaves alone, x * (1/2 * (1 + erf)) and multiplications by sqrt(1/2), stays. Source: GeluFusion, tried with 1.32.0.
+    leaves alone, x * (1/2 * (1 + erf)), multiplications by sqrt(1/2) and an x that is dequantized, since it dequantizes
+    it for each reader, stays. Source: GeluFusion, tried with 1.32.0.
     """
     raised = _raised(wiring, node)
     if raised is None:
         return None
     quotient = wiring.producers[node.input(0)]
     x, product = quotient.input(0), _reader(wiring, raised, "Mul")
+    maker = wiring.producers.get(x)
+    if maker is not None and maker.op_type == "DequantizeLinear":
+        return None
     products = None if product is None else _products(wiring, product, x, raised.outputs[0])
     if products is None:
         return None

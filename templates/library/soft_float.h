@@ -122,22 +122,27 @@ QCGEN_NOINLINE static uint32_t qcgen_soft_float_add(uint32_t a, uint32_t b)
     return sign + ((exponent - 1u) << 23) + sum; /* the hidden bit, and a carry beyond it, count the exponent up */
 }
 
+/* The significand of a subnormal number above 0, in [2^23, 2^24), and its exponent. */
+static uint32_t qcgen_soft_float_normalized(uint32_t number, int32_t *exponent)
+{
+    *exponent = -149;
+    for (int32_t turn = 0; turn < 23 && (number >> 23) == 0; turn++) { /* 23 turns at most, for 2^-149 */
+        number <<= 1;
+        *exponent -= 1;
+    }
+    return number;
+}
+
 /* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
-static uint32_t qcgen_soft_float_split(uint32_t number, int32_t *exponent)
+static QCGEN_INLINE uint32_t qcgen_soft_float_split(uint32_t number, int32_t *exponent)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
-    uint32_t significand = number;
-    int32_t power = (int32_t)(number >> 23);
 
-    if (number >= hidden) {
-        significand = (number & (hidden - 1)) | hidden;
-    } else {
-        for (power = 1; significand < hidden && power > -22; power--) { /* 23 turns at most, for 2^-149 */
-            significand <<= 1;
-        }
+    if (number < hidden) {
+        return qcgen_soft_float_normalized(number, exponent);
     }
-    *exponent = power - 150;
-    return significand;
+    *exponent = (int32_t)(number >> 23) - 150;
+    return (number & (hidden - 1)) | hidden;
 }
 
 /* a / b, half to even, for b > 0; 0 if that is below 2^-126 in magnitude, 2^127 with its sign from 2^127 on. */
@@ -241,6 +246,7 @@ static uint32_t qcgen_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c
     const uint32_t sign = (a ^ b) & ~magnitude;
     const uint32_t sign_of_c = c & ~magnitude;
     int32_t power, power_of_b, gap;
+    uint32_t significand;
     uint64_t product, addend;
 
     if ((a & magnitude) == 0 || (b & magnitude) == 0) {
@@ -248,29 +254,33 @@ static uint32_t qcgen_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c
     }
     product = qcgen_soft_float_split(a & magnitude, &power);
     product *= qcgen_soft_float_split(b & magnitude, &power_of_b);
-    power += power_of_b;
+    power += power_of_b - 14;
     if ((c & magnitude) == 0) {
-        return qcgen_soft_float_rounded(product, power, sign);
+        return qcgen_soft_float_rounded(product, power + 14, sign);
     }
 
     /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
-    addend = (uint64_t)qcgen_soft_float_split(c & magnitude, &power_of_b) << 38;
-    gap = power - 14 - (power_of_b - 38);
-    product <<= 14;
-    power -= 14;
+    significand = qcgen_soft_float_split(c & magnitude, &power_of_b);
+    gap = power - (power_of_b - 38);
     if (gap >= 0) {
-        addend = gap > 62 ? 1 : (addend >> gap) | ((addend & (((uint64_t)1 << gap) - 1)) != 0);
+        product <<= 14;
+        if (gap <= 38) {
+            addend = (uint64_t)significand << (38 - gap);
+        } else {
+            gap -= 38;
+            addend = gap > 24 ? 1 : (significand >> gap) | ((significand << (32 - gap)) != 0);
+        }
     } else {
-        product = gap < -62 ? 1 : (product >> -gap) | ((product & (((uint64_t)1 << -gap) - 1)) != 0);
+        addend = (uint64_t)significand << 38;
         power -= gap;
+        gap += 14;
+        product = gap >= 0 ? product << gap : gap < -48 ? 1 : (product >> -gap) | ((product << (64 + gap)) != 0);
     }
     if (sign == sign_of_c) {
         return qcgen_soft_float_rounded(product + addend, power, sign);
     }
-    if (product >= addend) {
-        return qcgen_soft_float_rounded(product - addend, power, sign);
-    }
-    return qcgen_soft_float_rounded(addend - product, power, sign_of_c);
+    return product >= addend ? qcgen_soft_float_rounded(product - addend, power, sign)
+                             : qcgen_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
 /* a * b, half to even; 0 if that is below 2^-126. It must be finite. */

@@ -85,8 +85,12 @@ class Recurrent:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether it is an LSTM of float32 numbers, which follows (94)."""
-        return self.kind == "lstm" and self.scale is None
+        """Whether it is an LSTM of float32 numbers and weights, which onnxruntime computes by (94).
+
+        Weights behind a DequantizeLinear it does not pack, and takes products of one row in another order.
+        """
+        scales = (self.weights.scale, self.state_weights.scale, self.scale)
+        return self.kind == "lstm" and all(scale is None for scale in scales)
 
     @property
     def gates(self) -> int:

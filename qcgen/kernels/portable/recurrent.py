@@ -27,7 +27,7 @@ class Rows(Context):
     zero_point: int  # of codes
     scale: float | None  # the one of all codes
     has_scales: bool  # one for each gate of each unit
-    is_chunked: bool  # products are summed in blocks
+    is_chunked: bool  # products are summed in blocks, of float weights
     terms: str  # what is multiplied by weights: INPUTS or UNITS numbers
     of: str  # the same in words
 
@@ -139,11 +139,12 @@ def _packed(
     scale = None if weights.scale is None else weights.scale[:, list(gates)]
     is_one = scale is not None and bool((scale == scale.flat[0]).all())
     if scale is not None and not is_one:
-        tables.append(by_unit(f"{role}_scale", scale, "what codes are multiplied by"))
+        tables.append(by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
     one = float(scale.flat[0]) if scale is not None and is_one else None
     has_scales = scale is not None and not is_one
     c_type = DType.of(codes).c
-    return Rows(role, gates, c_type, weights.zero_point, one, has_scales, length > BLOCK, terms, of), tables
+    is_chunked = scale is None and length > BLOCK
+    return Rows(role, gates, c_type, weights.zero_point, one, has_scales, is_chunked, terms, of), tables
 
 
 def by_unit(role: str, values: Float32s, meaning: str) -> Constants:

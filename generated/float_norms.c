@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x4857573f
+#if FLOAT_NORMS_HEADER_ID != 0x28848348
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -51,11 +51,12 @@ struct float_norms_arena_behind {
 #define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-/* The sum of `count` numbers that lie `step` apart, in onnxruntime's order: from `start` on, the first number at an
-   address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
+/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first one
+   at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
 FLOAT_NORMS_CODE_ATTR static float float_norms_float_sum_in_eights(const float *x, int32_t step, int32_t count,
-    int32_t start)
+    uint32_t place)
 {
+    const int32_t start = (int32_t)((UINT32_C(0) - place) & 3u);
     const int32_t from = start < count ? start : count;
     const int32_t eights = count - (count - from) % 8, fours = count - (count - from) % 4;
     float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f, e = 0.0f, f = 0.0f, g = 0.0f, h = 0.0f;
@@ -142,13 +143,13 @@ FLOAT_NORMS_CODE_ATTR static float float_norms_channels_squares(const float *x, 
     return lanes[0];
 }
 
-/* float_norms_channels: one channel; `start` is the first pixel that onnxruntime finds at an aligned address. */
-FLOAT_NORMS_CODE_ATTR static void float_norms_channels_channel(const float *x, float *y, int32_t start, float scale,
+/* float_norms_channels: one channel; `place` is that of its first pixel in x. */
+FLOAT_NORMS_CODE_ATTR static void float_norms_channels_channel(const float *x, float *y, uint32_t place, float scale,
     float bias)
 {
     enum { PIXELS = 24 };
     const float epsilon = 1e-05f;
-    const float mean = float_norms_float_sum_in_eights(x, 1, PIXELS, start) / (float)PIXELS;
+    const float mean = float_norms_float_sum_in_eights(x, 1, PIXELS, place) / (float)PIXELS;
     const float variance = float_norms_channels_squares(x, mean) / (float)PIXELS;
     const float factor = 1.0f / sqrtf(variance + epsilon) * scale;
     const volatile float shift = mean * factor; /* a product that is rounded before it is taken away */
@@ -171,10 +172,10 @@ FLOAT_NORMS_CODE_ATTR static void float_norms_channels(const float *x, float *y)
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t c = 0; c < CHANNELS; c++) {
-            const int32_t place = (n * CHANNELS + c) * PIXELS;
+            const uint32_t place = (uint32_t)((n * CHANNELS + c) * PIXELS);
 
-            float_norms_channels_channel(x + (n * X_IMAGE + c * X_CHANNEL), y + (n * Y_IMAGE + c * Y_CHANNEL),
-                (4 - place % 4) % 4, float_norms_channels_scale[c], float_norms_channels_bias[c]);
+            float_norms_channels_channel(x + (n * X_IMAGE + c * X_CHANNEL), y + (n * Y_IMAGE + c * Y_CHANNEL), place,
+                float_norms_channels_scale[c], float_norms_channels_bias[c]);
         }
     }
 }

@@ -6,14 +6,14 @@
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
  * no.  node   operator    kernel              multiply-adds  constants  scratch
- *   0  means  ReduceMean  portable/float_sum              0       42 B      0 B
+ *   0  means  ReduceMean  portable/float_sum              0        0 B      0 B
  *   1  y      ReduceSum   portable/float_sum              0        0 B      0 B
  *
  * arena    168 B for tensors between nodes and for scratch; no placement of them needs less
  */
 #include "float_sums.h"
 
-#if FLOAT_SUMS_HEADER_ID != 0x9db416d2
+#if FLOAT_SUMS_HEADER_ID != 0xbcee31d9
 #error "float_sums.h was not generated together with this file"
 #endif
 
@@ -43,11 +43,12 @@ struct float_sums_arena_behind {
 #define FLOAT_SUMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-/* The sum of `count` numbers that lie `step` apart, in onnxruntime's order: from `start` on, the first number at an
-   address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
+/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first one
+   at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
 FLOAT_SUMS_CODE_ATTR static float float_sums_float_sum_in_eights(const float *x, int32_t step, int32_t count,
-    int32_t start)
+    uint32_t place)
 {
+    const int32_t start = (int32_t)((UINT32_C(0) - place) & 3u);
     const int32_t from = start < count ? start : count;
     const int32_t eights = count - (count - from) % 8, fours = count - (count - from) % 4;
     float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f, e = 0.0f, f = 0.0f, g = 0.0f, h = 0.0f;
@@ -107,21 +108,16 @@ FLOAT_SUMS_CODE_ATTR static float float_sums_float_sum_in_fours(const float *x, 
     return sum;
 }
 
-/* float_sums_means: of each row, the elements in front of its eights. */
-FLOAT_SUMS_CONST_ATTR static const uint8_t float_sums_means_start[42] = {
-    0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1,
-    2, 3, 0, 1,
-};
-
 /* means: ReduceMean over axis 3, in onnxruntime's order. */
 FLOAT_SUMS_CODE_ATTR static void float_sums_means(const float *restrict x, float *restrict y)
 {
     enum { LENGTH = 11, STEP = 1 };
     enum { COUNT = 42, X_STEP = 11 };
-    const uint8_t *const start = float_sums_means_start;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = float_sums_float_sum_in_eights(&x[i * X_STEP], STEP, LENGTH, start[i]) / 11.0f;
+        const uint32_t place = (uint32_t)(&y[i] - y) * LENGTH; /* of the row in x */
+
+        y[i] = float_sums_float_sum_in_eights(&x[i * X_STEP], STEP, LENGTH, place) / 11.0f;
     }
 }
 

@@ -254,6 +254,8 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
             return transposed(xs[0], op.perm)
         case Embedding() | LayerNorm() | Recurrent() | IntegerLstm():
             return row_major(op.y)
+        case Reduce() if op.row is not None and op.row[0] == "eights":
+            return row_major(op.y)  # so that where a row begins can be computed
         case Reduce() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], op.axes)
         case ArgMax() if len(xs[0]) != len(op.y.shape):

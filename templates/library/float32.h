@@ -42,10 +42,11 @@ static inline int32_t qcgen_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
-/* The sum of `count` numbers that lie `step` apart, in onnxruntime's order: from `start` on, the first number at an
-   address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
-static float qcgen_float_sum_in_eights(const float *x, int32_t step, int32_t count, int32_t start)
+/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first one
+   at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
+static float qcgen_float_sum_in_eights(const float *x, int32_t step, int32_t count, uint32_t place)
 {
+    const int32_t start = (int32_t)((UINT32_C(0) - place) & 3u);
     const int32_t from = start < count ? start : count;
     const int32_t eights = count - (count - from) % 8, fours = count - (count - from) % 4;
     float a = 0.0f, b = 0.0f, c = 0.0f, d = 0.0f, e = 0.0f, f = 0.0f, g = 0.0f, h = 0.0f;

@@ -30,8 +30,8 @@ class FloatSumContext(Context):
     step: int  # from one element of a row to the next
     rows: int  # that become one element
     row_step: int  # from one of these to the next
-    start_step: int  # the same of where their eights start
-    has_starts: bool  # rows differ in where their eights start
+    places: int  # from the place in x of one of these to that of the next
+    place: str  # where it matters where a row begins: "computed" or "table", else ""
     count: int  # elements that become one
 
 
@@ -60,34 +60,38 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     steps = _steps(op, setting)
     assert steps is not None, "it has rows"
     length, rows = (prod(op.x.shape[axis] for axis in axes) for axes in (inner, outer))
-    has_starts = way == "eights" and length % 4 != 0
+    place = "" if way == "fours" or length % 4 == 0 else "computed" if _is_row_major(op, setting.y) else "table"
     context = FloatSumContext(
-        nest=kept_nest(op.x, op.y, op.axes, setting, ("start",) * has_starts),
-        types={"x": "const float", "y": "float", "start": "const uint8_t"},
+        nest=kept_nest(op.x, op.y, op.axes, setting, ("place",) * (place == "table")),
+        types={"x": "const float", "y": "float", "place": "const uint8_t"},
         way=way,
         length=length,
         step=steps[0],
         rows=rows,
         row_step=steps[1],
-        start_step=op.y.size,
-        has_starts=has_starts,
+        places=op.y.size * length,
+        place=place,
         count=op.count,
     )
-    return Prepared((_starts(op, outer, setting.y),) if has_starts else (), context, (), Certificate())
+    return Prepared((_places(op, setting.y),) if place == "table" else (), context, (), Certificate())
 
 
-def _starts(op: Reduce, outer: tuple[int, ...], order: Order) -> Constants:
-    """The elements of each row in front of its eights: by the outer axes, then as y lies in memory."""
+def _is_row_major(op: Reduce, order: Order) -> bool:
+    """Whether y lies in memory as the model numbers its elements."""
+    moving = [axis for axis in order if op.y.shape[axis] > 1]
+    return moving == sorted(moving)
+
+
+def _places(op: Reduce, order: Order) -> Constants:
+    """The places of rows in x modulo 4, as y lies in memory."""
     kept = [axis for axis in range(len(op.x.shape)) if axis not in op.axes]
-    named = kept if len(op.y.shape) == len(op.x.shape) else range(len(kept))
-    places = [axis for axis in order if axis in named]
-    in_memory = [kept[list(named).index(axis)] for axis in places]
+    named = kept if len(op.y.shape) == len(op.x.shape) else list(range(len(kept)))
+    in_memory = [kept[named.index(axis)] for axis in order if axis in named]
     first = np.arange(op.x.size).reshape(op.x.shape)
     for axis in op.axes:
-        if axis not in outer:
-            first = first.take([0], axis)
-    starts = -first.transpose([*outer, *in_memory, *(axis for axis in op.axes if axis not in outer)]) % 4
-    return Constants("start", "uint8_t", starts.reshape(-1), "of each row, the elements in front of its eights.")
+        first = first.take([0], axis)
+    places = first.transpose([*in_memory, *op.axes]).reshape(-1) % 4
+    return Constants("place", "uint8_t", places, "the place of each row in x, modulo 4.")
 
 
 FLOAT_SUM = Kernel("portable/float_sum", FloatSumContext, frozenset(), why_no_rows, prepare)

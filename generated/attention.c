@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x33810d28
+#if ATTENTION_HEADER_ID != 0x2ef491ff
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -133,9 +133,7 @@ ATTENTION_NOINLINE static int32_t attention_soft_float_code(int32_t acc, int32_t
     }
     significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
 
-    /*
-     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
-     */
+    /* fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it. */
     product = (uint64_t)significand * (uint32_t)mantissa;
     significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
     places = 1u - (significand >> 31);

@@ -17,7 +17,7 @@
  */
 
 /* attention.c has the same id, a hash of both files: it does not compile with another header. */
-#define ATTENTION_HEADER_ID 0x33810d28
+#define ATTENTION_HEADER_ID 0x2ef491ff
 
 /* What is in an image can be traced by these. */
 #define ATTENTION_QCGEN_VERSION "0.1.0"

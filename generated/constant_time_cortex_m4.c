@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x77e80252
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x7da54a96
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -109,9 +109,7 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_soft_flo
     }
     significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
 
-    /*
-     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
-     */
+    /* fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it. */
     product = (uint64_t)significand * (uint32_t)mantissa;
     significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
     places = 1u - (significand >> 31);
@@ -236,8 +234,8 @@ static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_differ
 #if !CONSTANT_TIME_CORTEX_M4_DSP || defined(CONSTANT_TIME_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
-    int32_t even_weights, int32_t odd_weights, int32_t sum)
+static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_winograd_dot(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
 #if CONSTANT_TIME_CORTEX_M4_ACLE
     return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);

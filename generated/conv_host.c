@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0xc52d4782
+#if CONV_HOST_HEADER_ID != 0xcd3eb112
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -178,8 +178,9 @@ static CONV_HOST_INLINE void conv_host_dot_store(int32_t *to, conv_host_dot_sums
 
 /* Sums of eight windows of so many bytes, which lie side by side: sixteen channels of the first, then of the next.
    Vectors of 512 bits have room for all of them, others for those of four windows. */
-CONV_HOST_CODE_ATTR static void conv_host_dot_windows(const uint8_t *restrict taps, int32_t bytes,
-    const int8_t *restrict weights, const int32_t *restrict starts, int32_t *restrict sums)
+CONV_HOST_CODE_ATTR static void conv_host_dot_windows(
+    const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights, const int32_t *restrict starts,
+    int32_t *restrict sums)
 {
 #if defined(CONV_HOST_DOT_512)
     conv_host_dot_sums s0 = conv_host_dot_start(starts);

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x1b4ea1fc
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xfe24e097
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -183,8 +183,8 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_differen
 #if !DENSE_4_BITS_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes, from 0 to
    255, of the halves of two words of weights, u for the even pair and v for the odd one. */
-static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot_bytes(int32_t even, int32_t odd,
-    int32_t even_weights, int32_t odd_weights, int32_t sum)
+static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot_bytes(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
 #if DENSE_4_BITS_CORTEX_M4_ACLE
     const int32_t first = (int32_t)__uxtab16((uint32_t)even, (uint32_t)odd_weights);
@@ -206,8 +206,8 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot_byte
    halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3; to the last two (even + odd weights) * (odd + even
    weights) is added. In two statements, because compilers that are free to do so spread it until registers are short,
    and find none for ten operands at -O0. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_dot_nibbles(int32_t even, int32_t odd,
-    int32_t even_weights, int32_t odd_weights, int32_t *a)
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_dot_nibbles(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *a)
 {
 #if DENSE_4_BITS_CORTEX_M4_DSP
     int32_t u, v;

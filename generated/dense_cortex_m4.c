@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x4d446e18
+#if DENSE_CORTEX_M4_HEADER_ID != 0x386b4c0a
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -188,8 +188,8 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_difference(int32_t a, 
 #if !DENSE_CORTEX_M4_DSP || defined(DENSE_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights,
-    int32_t odd_weights, int32_t sum)
+static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_winograd_dot(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
 #if DENSE_CORTEX_M4_ACLE
     return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);
@@ -207,8 +207,8 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_winograd_dot(int32_t e
    pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both,
    (even + odd weights) * (odd + even weights) that of the lower one. In one statement, because compilers that are free
    to do so spread it until registers are short. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_two(int32_t even, int32_t odd, int32_t even_weights,
-    int32_t odd_weights, int32_t *both, int32_t *lower)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_two(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *both, int32_t *lower)
 {
 #if DENSE_CORTEX_M4_DSP
     __asm__("smlad %0, %4, %2, %0\n\t"
@@ -229,8 +229,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_two(int32_t 
    joins the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. LDM loads four words
    at a time: two of the twelve that eight elements meet are handed over to the next four. Registers are named,
    because LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six(int32_t even, int32_t odd,
-    const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six(
+    int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
 {
 #if DENSE_CORTEX_M4_DSP && !defined(DENSE_CORTEX_M4_KEEP_R9)
     register const int32_t *next __asm__("r11") = *words;
@@ -292,8 +292,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six(int32_t 
 
 /* The next four elements meet the six channels: the first two by the words that were handed over, the others by the
    last four of the twelve. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six_rest(int32_t even, int32_t odd,
-    const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six_rest(
+    int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
 {
 #if DENSE_CORTEX_M4_DSP && !defined(DENSE_CORTEX_M4_KEEP_R9)
     register const int32_t *next __asm__("r11") = *words;

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0xa2d983fa
+#if DENSE_HOST_HEADER_ID != 0xc179df98
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -179,8 +179,9 @@ static DENSE_HOST_INLINE void dense_host_dot_store(int32_t *to, dense_host_dot_s
 
 /* Sums of sixteen channels of one window of so many bytes; every other four taps have sums of their own, so that an
    instruction need not wait for the one before. */
-DENSE_HOST_CODE_ATTR static void dense_host_dot_window(const uint8_t *restrict taps, int32_t bytes,
-    const int8_t *restrict weights, const int32_t *restrict starts, int32_t *restrict sums)
+DENSE_HOST_CODE_ATTR static void dense_host_dot_window(
+    const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights, const int32_t *restrict starts,
+    int32_t *restrict sums)
 {
     const int32_t zero[16] = { 0 };
     int32_t odd[16];

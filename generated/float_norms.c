@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x28848348
+#if FLOAT_NORMS_HEADER_ID != 0x35a99adc
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -51,7 +51,7 @@ struct float_norms_arena_behind {
 #define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first one
+/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first
    at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
 FLOAT_NORMS_CODE_ATTR static float float_norms_float_sum_in_eights(const float *x, int32_t step, int32_t count,
     uint32_t place)

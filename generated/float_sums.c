@@ -13,7 +13,7 @@
  */
 #include "float_sums.h"
 
-#if FLOAT_SUMS_HEADER_ID != 0xbcee31d9
+#if FLOAT_SUMS_HEADER_ID != 0x9e797085
 #error "float_sums.h was not generated together with this file"
 #endif
 
@@ -43,7 +43,7 @@ struct float_sums_arena_behind {
 #define FLOAT_SUMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first one
+/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first
    at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
 FLOAT_SUMS_CODE_ATTR static float float_sums_float_sum_in_eights(const float *x, int32_t step, int32_t count,
     uint32_t place)

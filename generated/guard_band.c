@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x95faf3b0
+#if GUARD_BAND_HEADER_ID != 0x5d6309f8
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -90,9 +90,7 @@ GUARD_BAND_NOINLINE static int32_t guard_band_soft_float_code(int32_t acc, int32
     }
     significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
 
-    /*
-     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
-     */
+    /* fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it. */
     product = (uint64_t)significand * (uint32_t)mantissa;
     significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
     places = 1u - (significand >> 31);

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xda444c82
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xba17bd1e
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -182,8 +182,8 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_difference(int
 #if !POINTWISE_CORTEX_M4_DSP || defined(POINTWISE_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_winograd_dot(int32_t even, int32_t odd,
-    int32_t even_weights, int32_t odd_weights, int32_t sum)
+static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_winograd_dot(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
 #if POINTWISE_CORTEX_M4_ACLE
     return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x0b875833
+#if SIZES_CORTEX_M4_HEADER_ID != 0x803a372d
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -129,9 +129,7 @@ SIZES_CORTEX_M4_NOINLINE static int32_t sizes_cortex_m4_soft_float_code(int32_t 
     }
     significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
 
-    /*
-     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
-     */
+    /* fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it. */
     product = (uint64_t)significand * (uint32_t)mantissa;
     significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
     places = 1u - (significand >> 31);

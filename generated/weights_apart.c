@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x4b83fbb5
+#if WEIGHTS_APART_HEADER_ID != 0x44ea5d0c
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -109,9 +109,7 @@ WEIGHTS_APART_NOINLINE static int32_t weights_apart_soft_float_code(int32_t acc,
     }
     significand = (significand >> 8) + (((significand & 255u) + 127u + ((significand >> 8) & 1u)) >> 8);
 
-    /*
-     * fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it, too.
-     */
+    /* fl32(fl32(acc) * scale): the product has 47 or 48 bits. The lowest of the upper 32 stands for all below it. */
     product = (uint64_t)significand * (uint32_t)mantissa;
     significand = (uint32_t)(product >> 16) | (((uint32_t)(product & 65535u) + 65535u) >> 16);
     places = 1u - (significand >> 31);

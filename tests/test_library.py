@@ -35,6 +35,14 @@ def test_a_file_compiles_as_it_stands(name, compiler):
     assert compiled(name, compiler, STRICT_FLAGS) == ""
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_tidy_text(name):
+    text = (library.templates() / "library" / name).read_text(encoding="ascii")
+    assert max(map(len, text.splitlines())) <= 120
+    assert "\t" not in text.replace("\\t", "")
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
 @pytest.mark.parametrize(("name", "core"), [(name, core) for name, cores in CORES.items() for core in cores])
 def test_a_file_compiles_for_the_cores_whose_instructions_it_has(name, core):
     require_core(core)

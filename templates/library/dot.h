@@ -113,7 +113,9 @@ static QCGEN_INLINE void qcgen_dot_store(int32_t *to, qcgen_dot_sums s)
 
 /* Sums of eight windows of so many bytes, which lie side by side: sixteen channels of the first, then of the next.
    Vectors of 512 bits have room for all of them, others for those of four windows. */
-static void qcgen_dot_windows(const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights, const int32_t *restrict starts, int32_t *restrict sums)
+static void qcgen_dot_windows(
+    const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights, const int32_t *restrict starts,
+    int32_t *restrict sums)
 {
 #if defined(QCGEN_DOT_512)
     qcgen_dot_sums s0 = qcgen_dot_start(starts);
@@ -169,7 +171,9 @@ static void qcgen_dot_windows(const uint8_t *restrict taps, int32_t bytes, const
 
 /* Sums of sixteen channels of one window of so many bytes; every other four taps have sums of their own, so that an
    instruction need not wait for the one before. */
-static void qcgen_dot_window(const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights, const int32_t *restrict starts, int32_t *restrict sums)
+static void qcgen_dot_window(
+    const uint8_t *restrict taps, int32_t bytes, const int8_t *restrict weights, const int32_t *restrict starts,
+    int32_t *restrict sums)
 {
     const int32_t zero[16] = { 0 };
     int32_t odd[16];

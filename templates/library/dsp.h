@@ -61,7 +61,8 @@ static QCGEN_OS_INLINE void qcgen_dsp_load_two(const int32_t **words, int32_t *a
 
 /* Loads two words each from two places and steps behind them (LDR four times: each but the first takes one cycle then,
    where two LDRD take three each). */
-static QCGEN_INLINE void qcgen_dsp_load_twos(const int32_t **xs, int32_t *x0, int32_t *x1, const int32_t **words, int32_t *first, int32_t *second)
+static QCGEN_INLINE void qcgen_dsp_load_twos(
+    const int32_t **xs, int32_t *x0, int32_t *x1, const int32_t **words, int32_t *first, int32_t *second)
 {
 #if QCGEN_DSP && !defined(__clang__)
     __asm__ volatile("ldr %1, [%4, #4]\n\t"
@@ -86,8 +87,8 @@ static QCGEN_INLINE void qcgen_dsp_two_at(const int32_t *words, int32_t *first, 
 {
 #if QCGEN_DSP && !defined(__clang__)
     /*
-     * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile and
-     * "memory", so that the load stays where it is written.
+     * One number of 64 bits, aligned as words are, so that the compiler keeps to the offsets that LDRD has; volatile
+     * and "memory", so that the load stays where it is written.
      */
     typedef int64_t two_words __attribute__((may_alias, aligned(4)));
     const two_words *const two = (const void *)words;
@@ -300,7 +301,8 @@ static QCGEN_INLINE int32_t qcgen_dsp_difference(int32_t a, int32_t b)
 #if !QCGEN_DSP || defined(QCGEN_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
-static QCGEN_INLINE int32_t qcgen_dsp_winograd_dot(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
+static QCGEN_INLINE int32_t qcgen_dsp_winograd_dot(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
 #if QCGEN_ACLE
     return __smlad(__sxtab16(even, odd_weights), __sxtab16(odd, even_weights), sum);
@@ -335,7 +337,8 @@ static QCGEN_INLINE void qcgen_dsp_winograd_dot_bytes(int32_t even, int32_t odd,
 #if !QCGEN_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes, from 0 to
    255, of the halves of two words of weights, u for the even pair and v for the odd one. */
-static QCGEN_INLINE int32_t qcgen_dsp_dot_bytes(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
+static QCGEN_INLINE int32_t qcgen_dsp_dot_bytes(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t sum)
 {
 #if QCGEN_ACLE
     const int32_t first = (int32_t)__uxtab16((uint32_t)even, (uint32_t)odd_weights);
@@ -357,7 +360,8 @@ static QCGEN_INLINE int32_t qcgen_dsp_dot_bytes(int32_t even, int32_t odd, int32
    halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3; to the last two (even + odd weights) * (odd + even
    weights) is added. In two statements, because compilers that are free to do so spread it until registers are short,
    and find none for ten operands at -O0. */
-static QCGEN_INLINE void qcgen_dsp_dot_nibbles(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *a)
+static QCGEN_INLINE void qcgen_dsp_dot_nibbles(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *a)
 {
 #if QCGEN_DSP
     int32_t u, v;
@@ -454,7 +458,8 @@ static QCGEN_INLINE void qcgen_dsp_winograd_dot_four_bytes(int32_t even, int32_t
    pair, 256 * upper + lower in each half: even * weights + odd * weights joins the sum of both,
    (even + odd weights) * (odd + even weights) that of the lower one. In one statement, because compilers that are free
    to do so spread it until registers are short. */
-static QCGEN_INLINE void qcgen_dsp_winograd_dot_two(int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *both, int32_t *lower)
+static QCGEN_INLINE void qcgen_dsp_winograd_dot_two(
+    int32_t even, int32_t odd, int32_t even_weights, int32_t odd_weights, int32_t *both, int32_t *lower)
 {
 #if QCGEN_DSP
     __asm__("smlad %0, %4, %2, %0\n\t"
@@ -525,7 +530,8 @@ static QCGEN_INLINE void qcgen_dsp_winograd_dot_four(int32_t even, int32_t odd, 
    joins the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. LDM loads four words
    at a time: two of the twelve that eight elements meet are handed over to the next four. Registers are named,
    because LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static QCGEN_INLINE void qcgen_dsp_winograd_dot_six(int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
+static QCGEN_INLINE void qcgen_dsp_winograd_dot_six(
+    int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t *even_rest, int32_t *odd_rest)
 {
 #if QCGEN_DSP && !defined(QCGEN_KEEP_R9)
     register const int32_t *next __asm__("r11") = *words;
@@ -587,7 +593,8 @@ static QCGEN_INLINE void qcgen_dsp_winograd_dot_six(int32_t even, int32_t odd, c
 
 /* The next four elements meet the six channels: the first two by the words that were handed over, the others by the
    last four of the twelve. */
-static QCGEN_INLINE void qcgen_dsp_winograd_dot_six_rest(int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
+static QCGEN_INLINE void qcgen_dsp_winograd_dot_six_rest(
+    int32_t even, int32_t odd, const int32_t **words, int32_t *a, int32_t even_rest, int32_t odd_rest)
 {
 #if QCGEN_DSP && !defined(QCGEN_KEEP_R9)
     register const int32_t *next __asm__("r11") = *words;

@@ -42,7 +42,7 @@ static inline int32_t qcgen_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
-/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first one
+/* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first
    at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
 static float qcgen_float_sum_in_eights(const float *x, int32_t step, int32_t count, uint32_t place)
 {
@@ -126,8 +126,8 @@ static float qcgen_from_half(uint16_t half)
 }
 
 /*
- * The number whose IEEE 754 binary16 word this is, if it is 0 or at least 2^-14 in magnitude, and finite: as the word of a
- * float it is 2^112 times too small, but never subnormal.
+ * The number whose IEEE 754 binary16 word this is, if it is 0 or at least 2^-14 in magnitude, and finite: as the word
+ * of a float it is 2^112 times too small, but never subnormal.
  */
 static float qcgen_from_normal_half(uint16_t half)
 {

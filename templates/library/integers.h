@@ -5,7 +5,7 @@
 #include <string.h>
 #include "compiler.h"
 
-/* memmove to a higher address, in blocks that do not overlap their new places: many a memmove takes single bytes there. */
+/* memmove to a higher address, in blocks that do not overlap their new places: many a memmove takes single bytes. */
 static void qcgen_move_up(uint8_t *to, const uint8_t *from, int32_t bytes)
 {
     const int32_t block = (int32_t)(to - from);

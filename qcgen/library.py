@@ -26,6 +26,7 @@ FILES = (
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
+_OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
 _DEFINED = re.compile(
     r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|#define QCGEN_(\w+))", re.MULTILINE
@@ -79,7 +80,7 @@ class Piece:
 
     def named(self, prefix: str) -> str:
         """The text with a model's prefix."""
-        return self.text.replace("qcgen_", f"{prefix}_").replace("QCGEN_", f"{prefix.upper()}_")
+        return _OWN.sub(lambda own: f"{prefix.upper() if own[1].isupper() else prefix}_", self.text)
 
 
 class Library:

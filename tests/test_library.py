@@ -89,6 +89,14 @@ def test_a_file_gets_the_functions_that_it_calls_what_these_need_and_no_other():
     assert "net_divide_away" not in text
 
 
+@pytest.mark.parametrize("prefix", ["qcgen", "my_QCGEN", "QCGEN_net", "NET"])
+def test_a_prefix_may_hold_the_librarys_own(prefix):
+    text = "".join(rendered("").needed([f"{prefix}_round_twice(x, 1, 2)"], prefix))
+    assert f"static int32_t {prefix}_round_twice(" in text
+    assert f"{prefix.upper()}_{prefix.upper()}" not in text
+    assert f"{prefix}_{prefix}" not in text
+
+
 def test_a_name_that_the_library_does_not_have_is_an_error():
     with pytest.raises(KeyError):
         rendered("").needed([], "net", ["soft_float"])

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x803a372d
+#if SIZES_CORTEX_M4_HEADER_ID != 0xb888a788
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -117,7 +117,7 @@ SIZES_CORTEX_M4_NOINLINE static int32_t sizes_cortex_m4_soft_float_code(int32_t 
     const int32_t sign = acc >> 31; /* 0 or -1 */
     uint32_t significand = (uint32_t)(acc ^ sign) - (uint32_t)sign;
     uint32_t up = 0;
-    uint32_t places, below;
+    uint32_t places, drop, below;
     uint64_t product;
     int32_t right;
 
@@ -138,10 +138,10 @@ SIZES_CORTEX_M4_NOINLINE static int32_t sizes_cortex_m4_soft_float_code(int32_t 
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right &= ~(right >> 31); /* at least 0 */
-    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
-    below = (UINT32_C(1) << right) - 1u;
-    significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
+    drop = (uint32_t)right & ~(uint32_t)(right >> 31); /* at least 0 */
+    drop = (drop | (UINT32_C(0) - ((UINT32_C(31) - drop) >> 31))) & 31u; /* at most 31 */
+    below = (UINT32_C(1) << drop) - 1u;
+    significand = (significand + (below >> 1) + ((significand >> drop) & below & 1u)) >> drop;
     return ((int32_t)significand ^ sign) - sign;
 }
 

@@ -14,7 +14,7 @@ QCGEN_NOINLINE static int32_t qcgen_soft_float_code(int32_t acc, int32_t mantiss
     const int32_t sign = acc >> 31; /* 0 or -1 */
     uint32_t significand = (uint32_t)(acc ^ sign) - (uint32_t)sign;
     uint32_t up = 0;
-    uint32_t places, below;
+    uint32_t places, drop, below;
     uint64_t product;
     int32_t right;
 
@@ -35,10 +35,10 @@ QCGEN_NOINLINE static int32_t qcgen_soft_float_code(int32_t acc, int32_t mantiss
 
     /* The nearest integer drops up to 31 bits: from 26 on it is 0, and what has none to drop is beyond every code. */
     right = (int32_t)(up + places) - 32 - exponent;
-    right &= ~(right >> 31); /* at least 0 */
-    right += (31 - right) & ((31 - right) >> 31); /* at most 31 */
-    below = (UINT32_C(1) << right) - 1u;
-    significand = (significand + (below >> 1) + ((significand >> right) & below & 1u)) >> right;
+    drop = (uint32_t)right & ~(uint32_t)(right >> 31); /* at least 0 */
+    drop = (drop | (UINT32_C(0) - ((UINT32_C(31) - drop) >> 31))) & 31u; /* at most 31 */
+    below = (UINT32_C(1) << drop) - 1u;
+    significand = (significand + (below >> 1) + ((significand >> drop) & below & 1u)) >> drop;
     return ((int32_t)significand ^ sign) - sign;
 }
 

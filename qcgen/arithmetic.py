@@ -471,7 +471,7 @@ def fused(a: Array, b: Array, c: Array) -> Float32s:
 def product_of_floats(a: Float32s, b: Float32s, block: int) -> Float32s:
     """Equation (93): the product of matrices of float32 numbers (..., M, K) and (..., K, N).
 
-    Source: MlasGemm with fused multiply-add. Checked: 0 of 6,000 numbers differ, of 24 shapes with up to 5,000 terms.
+    Source: MlasGemm with fused multiply-add. Checked: 0 of 9,049 numbers differ, of 19 shapes with up to 5,000 terms.
     """
     total: Float32s | None = None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -651,7 +651,7 @@ def layer_norm(
 ) -> Float32s:
     """Equations (42) and (43), or (77) for fewer than 8 numbers: rows, along the last axis, with mean 0 and variance 1.
 
-    ``is_one_by_one``: (77) for all, as SkipLayerNormalization has it. Checked: of 15,000 numbers, rows of 7 to 128,
+    ``is_one_by_one``: (77) for all, as SkipLayerNormalization has it. Checked: of 13,764 numbers, rows of 7 to 128,
     none differs.
 
     Source: MlasLayerNormF32 for AVX2 and FMA3, since 1.32.0, as its compiler contracts it. Checked: of 1,143,000
@@ -731,7 +731,7 @@ def sum_of_floats(x: Float32s, axes: tuple[int, ...], row: tuple[str, tuple[int,
     """Equation (92): the sums of float32 numbers along ``axes``, one for each element of the others.
 
     ``row`` is ``Reduce.row``. Source: ReduceSum and ReduceMean of onnxruntime with one thread, by Eigen's sums of
-    vectors of four, or MLAS's product with a row of ones. Checked: 0 of 21,000 sums differ, of 30 shapes.
+    vectors of four, or MLAS's product with a row of ones. Checked: 0 of 6,296 sums differ, along all axes of 11 shapes.
     """
     way, inner = row or ("", axes)
     outer = [axis for axis in axes if axis not in inner]

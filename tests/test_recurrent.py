@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from judged import judge
 from models import graph_model, node_model
 from onnx import ModelProto, numpy_helper
 from qdq import Chain
 from recurrent_recorded import CASES, OUTPUTS, feeds, model
+from tools import require
 
 import qcgen
 from qcgen.arithmetic import ONNXRUNTIME
@@ -80,6 +82,19 @@ def streamed(op_type: str, frames: int) -> ModelProto:
     chain.nodes[-1].output.extend(names[1:])
     given = {"x": ("float", (frames, 1, 4)), **dict.fromkeys(states, ("float", (1, 1, 5)))}
     return graph_model(chain.nodes, given, dict.fromkeys(names), chain.constants, opset=14)
+
+
+@pytest.mark.parametrize("inputs", [255, 256, 257, 600])
+def test_products_of_many_inputs_are_added_in_blocks_as_in_onnxruntime(inputs):
+    require("gcc")
+    draw = np.random.RandomState(inputs)
+    sizes = {"w": (1, 20, inputs), "r": (1, 20, 5), "b": (1, 40)}
+    weights = {name: draw.normal(0, 0.1, size).astype(np.float32) for name, size in sizes.items()}
+    layer = node_model("LSTM", {"x": ("float", (3, 1, inputs)), **weights}, opset=14, hidden_size=5)
+    given = {"x": draw.normal(0, 1, (3, 1, inputs)).astype(np.float32)}
+    [expected] = judge(layer, given)
+    [found] = qcgen.compile(layer, name="layer").load().run(None, given)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("op_type", ["LSTM", "GRU"])

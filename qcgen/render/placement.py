@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _HEAD = re.compile(r"^(?!\w+_(?:NOINLINE|SHARED) )(?!static \w+_INLINE )(?=\w[^;{}()=#]*\([^;{}]*\)\n\{)", re.MULTILINE)
-"""Where a function begins, unless its head has a macro of support/compiler.c.jinja, which holds the attribute."""
+"""Where a function begins, unless its head has a macro of library/compiler.h, which holds the attribute."""
 
 
 def placeable(source: str, prefix: str) -> str:

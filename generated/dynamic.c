@@ -10,8 +10,8 @@
  *   1  quantize   DynamicQuantizeLinear  portable/dynamic_parameter                  0        0 B      0 B
  *   2  quantize   DynamicQuantizeLinear  portable/dynamic_parameter                  0        0 B      0 B
  *   3  quantize   DynamicQuantizeLinear  portable/dynamic_quantize                   0        0 B      0 B
- *   4  conv       ConvInteger            portable/conv                           2 160       88 B     72 B
- *   5  scales     Mul                    portable/float_binary                       0        4 B      0 B
+ *   4  scales     Mul                    portable/float_binary                       0        4 B      0 B
+ *   5  conv       ConvInteger            portable/conv                           2 160       88 B     72 B
  *   6  relu       Relu                   portable/float_output                       0      182 B      0 B
  *   7  pointwise  ConvInteger            portable/pointwise                        180       18 B      0 B
  *   8  pointwise  ConvInteger            portable/zero_point_correction              0       12 B      0 B
@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xcaf78696
+#if DYNAMIC_HEADER_ID != 0xe2579f05
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -189,6 +189,22 @@ DYNAMIC_CODE_ATTR static void dynamic_n3_quantize(const float *x, const float *s
     }
 }
 
+/* dynamic_scales: the operand w_scale, a constant. */
+DYNAMIC_CONST_ATTR static const float dynamic_scales_b[1] = {
+    0.009f,
+};
+
+/* scales: Mul. Not inlined, so that no compiler makes one rounding of this and of a sum behind it. */
+DYNAMIC_NOINLINE static void dynamic_scales(const float *a, float *y)
+{
+    enum { COUNT = 1 };
+    const float *const b = dynamic_scales_b;
+
+    for (int32_t i = 0; i < COUNT; i++) {
+        y[i] = a[i] * b[i];
+    }
+}
+
 /* dynamic_conv: weights [4 channels][3 rows][3 columns][2 input channels]. */
 DYNAMIC_CONST_ATTR static const int8_t dynamic_conv_weights[4 * 18] = {
       -9,   21,  -10,   -6,   50,   -3,   44,   19,   28,    4,  -53,  -18,  -18,    2,    0,  -31,  -43,   -3,
@@ -321,22 +337,6 @@ DYNAMIC_CODE_ATTR static void dynamic_conv(const uint8_t *x, int32_t *y, dynamic
             out[2 * Y_PIXEL] = acc2;
             out[3 * Y_PIXEL] = acc3;
         }
-    }
-}
-
-/* dynamic_scales: the operand w_scale, a constant. */
-DYNAMIC_CONST_ATTR static const float dynamic_scales_b[1] = {
-    0.009f,
-};
-
-/* scales: Mul. Not inlined, so that no compiler makes one rounding of this and of a sum behind it. */
-DYNAMIC_NOINLINE static void dynamic_scales(const float *a, float *y)
-{
-    enum { COUNT = 1 };
-    const float *const b = dynamic_scales_b;
-
-    for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = a[i] * b[i];
     }
 }
 
@@ -507,9 +507,9 @@ DYNAMIC_CODE_ATTR void dynamic_run(const float *x, float *y, int32_t *counts, vo
     DYNAMIC_HOOK(2);
     dynamic_n3_quantize(x, (void *)(bytes + 612), (void *)(bytes + 616), (void *)(bytes + 552));
     DYNAMIC_HOOK(3);
-    dynamic_conv((void *)(bytes + 552), arena, (void *)(bytes + 480));
-    DYNAMIC_HOOK(4);
     dynamic_scales((void *)(bytes + 612), (void *)(bytes + 612));
+    DYNAMIC_HOOK(4);
+    dynamic_conv((void *)(bytes + 552), arena, (void *)(bytes + 480));
     DYNAMIC_HOOK(5);
     dynamic_relu(arena, (void *)(bytes + 616), (void *)(bytes + 612), y);
     DYNAMIC_HOOK(6);

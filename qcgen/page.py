@@ -497,4 +497,6 @@ def _proof(node: NodeReport) -> str:
         parts.append(f"one {node.joined_by} with {', '.join(node.joined)}")
     if node.shared_function is not None:
         parts.append(f"through {node.shared_function}")
+    if node.passes > 1:
+        parts.append("computed twice, for the range of floats and for codes")
     return "; ".join(parts)

@@ -43,7 +43,7 @@ class NodeReport:
     ``function``: the C function of the node, None if it needs none; ``tables``: bytes of its tables by their C names.
     ``in_float``: onnxruntime computes these codes in float, so that next to a tie one may be one more or less there;
     ``joined``: the nodes in front of this one that its table, or its loop, computes, too; ``reads``: the nodes whose
-    outputs it reads, and inputs of the network.
+    outputs it reads, and inputs of the network; ``passes``: 2 if it is computed twice, for a range and for codes.
     """
 
     name: str
@@ -68,6 +68,7 @@ class NodeReport:
     function: str | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
+    passes: int = 1
 
     @property
     def joined_by(self) -> str:
@@ -403,6 +404,7 @@ def _node(call: Call, in_float: Collection[str]) -> NodeReport:
         joined=joined_of(call.op),
         function=call.symbol,
         tables={table.symbol: table.bytes for table in call.tables},
+        passes=call.passes,
     )
 
 

@@ -199,16 +199,23 @@ def _is_exact(op: Operator) -> bool:
     return not op.y.dtype.is_float or moves or isinstance(op, Dequantize | Convert)
 
 
+def _written_by(call: Call, program: Program) -> Written:
+    """What a call writes that computes a whole tensor."""
+    inputs = [x for x in inputs_of(call.op) if x.name not in program.constants]
+    return Written(call.arguments[len(inputs)], bytes_of(call.op.y))
+
+
 def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
     """What each call writes; for layers in rows, if their calls write each row once, or add up sums to the end."""
     for step in plan.steps:
         match step:
             case Call():
-                inputs = [x for x in inputs_of(step.op) if x.name not in program.constants]
-                yield step, Written(step.arguments[len(inputs)], bytes_of(step.op.y))
+                yield step, _written_by(step, program)
             case Stream():
-                for number, turn in enumerate(step.turns):
-                    if turn.call is None:
+                if step.first_pass is not None:
+                    yield from ((call, _written_by(call, program)) for call in step.first_pass.calls)
+                for number, turn in enumerate(step.every_turn):
+                    if turn.call is None or turn.call.passes > 1:
                         continue
                     if turn.part is None:
                         yield turn.call, Written(turn.rows[-1], bytes_of(turn.call.op.y))

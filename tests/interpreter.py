@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, TensorMove, Turn, View
-from qcgen.ir.program import Concat, Conv, GlobalAveragePool, MaxPool, Operator, Tensor, inputs_of
+from qcgen.ir.program import Concat, Conv, Extremes, GlobalAveragePool, MaxPool, Operator, Tensor, inputs_of
 
 NOTHING, PADDING = -1, -2
 SUMS = -3  # of no rows; of n rows n below
@@ -130,19 +130,29 @@ class Interpreter:
         assert done == written.size, f"{call.symbol} writes {done} of {written.size} bytes"
 
     def stream(self, stream: Stream) -> None:
-        """The turns of a stream, in its order."""
+        """The turns of a stream, in its order; where it runs twice, the first time with another last turn."""
+        if stream.first_pass is not None:
+            nothing = stream.first_pass.nothing
+            self.write(nothing.at, 0, np.full(nothing.bytes, SUMS))
+            self.one_pass(stream, (*stream.turns[:-1], stream.first_pass.turn))
+            for call in stream.first_pass.calls:
+                self.call(call)
+        self.one_pass(stream, stream.turns)
+
+    def one_pass(self, stream: Stream, turns: tuple[Turn, ...]) -> None:
+        """All of its turns once."""
         for fill in stream.above:
             is_padding = any(fill.at.place == at.place for turn in stream.turns for at in turn.rows)
             self.write(fill.at, 0, np.full(fill.bytes, PADDING if is_padding else SUMS))
         entries = stream.order.values.tolist()
-        calls = {number: sum(entry[0] == number for entry in entries) for number in range(len(stream.turns))}
-        done = [0] * len(stream.turns)
+        calls = {number: sum(entry[0] == number for entry in entries) for number in range(len(turns))}
+        done = [0] * len(turns)
         for number, start, to in entries:
-            if number >= len(stream.turns):
-                fill = stream.below[number - len(stream.turns)]
+            if number >= len(turns):
+                fill = stream.below[number - len(turns)]
                 self.write(fill.at, to, np.full(fill.bytes, PADDING))
                 continue
-            turn = stream.turns[number]
+            turn = turns[number]
             if turn.call is None:
                 source = turn.rows[0] if stream.turn is None else replace(turn.rows[0], row=done[number])
                 self.write(turn.rows[1], to, self.read(source, start, turn.row_bytes).copy())
@@ -167,10 +177,16 @@ class Interpreter:
         if isinstance(op, GlobalAveragePool):
             self.add_rows(turn, call, start, done, calls)
             return
+        if isinstance(op, Extremes):
+            self.gather(turn, call, start, done, calls)
+            return
         rows = op.y.size * op.y.dtype.bytes // out.row_bytes // calls
-        for index, x in enumerate(inputs_of(op)):
+        for index, x in enumerate(x for x in inputs_of(op) if x.name not in self.constants):
             at = turn.rows[index]
             tags = self.whole(x).reshape(-1, at.row_bytes)
+            if len(tags) == 1:
+                self.expect(self.read(at, 0, tags.size), tags[0], f"{call.symbol}, call {done}, reads {x.name}")
+                continue
             needed = window(op, done * rows, rows)
             outside = np.full(at.row_bytes, PADDING)
             wanted = np.concatenate([tags[row] if 0 <= row < len(tags) else outside for row in needed])
@@ -197,6 +213,16 @@ class Interpreter:
         assert len(self.whole(x)) == calls * at.row_bytes, f"{call.symbol} misses rows"
         if done == calls - 1:
             self.write(turn.rows[-1], 0, self.whole(call.op.y))
+
+    def gather(self, turn: Turn, call: Call, start: int, done: int, calls: int) -> None:
+        """Rows that are there change what all rows before have made of the output; the last call leaves that."""
+        [x], [at, out] = inputs_of(call.op), turn.rows
+        rows = np.split(self.whole(x), calls)
+        self.expect(self.read(at, start, rows[done].size), rows[done], f"{call.symbol}, call {done}, reads {x.name}")
+        y = self.whole(call.op.y)
+        before = self.read(out, 0, y.size)
+        self.expect(before, np.full(y.size, SUMS - done), f"{call.symbol}, call {done}, what it adds to")
+        self.write(out, 0, y if done == calls - 1 else before - 1)
 
     def over_rows(self, call: Call, wanted: np.ndarray, x: np.ndarray, y: np.ndarray, written: np.ndarray) -> None:
         """Each step writes up to where the kernel says; what later steps read of the rows must still be there."""

@@ -232,6 +232,7 @@ def _text(compiled: _Compiled) -> str:
         remarks = (
             text.stack,
             text.kept_rows,
+            text.twice,
             text.budget,
             text.slow_memory,
             text.growth,

@@ -152,6 +152,7 @@ def _totals(found: Inspection) -> str:
         saved,
         slow_memory,
         stretch,
+        twice,
     )
 
     lines = [f"total: {figures(_total(report.figures for report in found.reports))}"]
@@ -164,6 +165,7 @@ def _totals(found: Inspection) -> str:
             None,
             [
                 kept_rows(report),
+                twice(report),
                 slow_memory(report),
                 growth(report),
                 bound(report),

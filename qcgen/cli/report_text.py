@@ -285,6 +285,19 @@ def kept_rows(report: Report) -> str | None:
     return f"row by row, rows that are kept: {', '.join(rows)}" if rows else None
 
 
+def twice(report: Report) -> str | None:
+    """Which layers are computed twice, and what that costs; None if none are."""
+    nodes = [node for node in report.nodes if node.passes > 1]
+    macs = sum(node.macs for node in nodes)
+    if not nodes:
+        return None
+    return (
+        f"computed twice, for the range of floats and for codes, which alone are kept:"
+        f" {', '.join(printable(node.name) for node in nodes)}: {counted(macs, 'multiply-add')} more"
+        f" ({percent(macs, max(report.macs, 1))})"
+    )
+
+
 def saved(report: Report) -> str | None:
     """What the same model costs without simplification; None if that is the same."""
     if report.unsimplified == report.figures:

@@ -246,7 +246,7 @@ class Call:
     beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
     whether it was compiled for size or for speed; ``cycles``: what the kernel counts of them itself, if it does.
     ``returns_status``: the function returns 1 where the arithmetic has no result for its input, else 0; others return
-    nothing.
+    nothing. ``passes``: how many times the layer is computed.
     """
 
     op: Operator
@@ -266,6 +266,7 @@ class Call:
     optimize: str = "size"
     returns_status: bool = False
     cycles: float | None = None
+    passes: int = 1
 
     @property
     def template(self) -> str:
@@ -293,13 +294,15 @@ Row = int | Literal["start", "to"]
 class RowsAt:
     """A ``row`` of memory that is divided into rows of ``row_bytes`` bytes.
 
-    ``is_cast``: the memory is a parameter whose elements have another type than the row's.
+    ``is_cast``: the memory is a parameter whose elements have another type than the row's; theirs have
+    ``element_bytes``.
     """
 
     place: Place
     row_bytes: int
     row: Row
     is_cast: bool = False
+    element_bytes: int = 1
 
     @property
     def begins_the_arena(self) -> bool:
@@ -318,12 +321,15 @@ class Move:
 
 @dataclass(frozen=True)
 class Fill:
-    """``bytes`` from ``at`` on become ``code``: rows outside an image, or sums; ``meaning`` says it."""
+    """``bytes`` from ``at`` on become ``code``: rows outside an image, or sums; ``meaning`` says it.
+
+    The code is known, or lies somewhere in a byte that is computed.
+    """
 
     meaning: str
     at: RowsAt
     bytes: int
-    code: int
+    code: int | Place
 
 
 @dataclass(frozen=True)
@@ -352,6 +358,18 @@ class KeptRows:
 
 
 @dataclass(frozen=True)
+class FirstPass:
+    """The first of two passes, which finds the range of floats: ``turn`` stands for the last one of a stream.
+
+    ``nothing`` is done before it; ``calls`` make of the range, behind it, what the second pass quantizes with.
+    """
+
+    nothing: Fill
+    turn: Turn
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
 class Stream:
     """Layers that compute their rows as soon as the rows that they need are there, in an order fixed beforehand.
 
@@ -359,7 +377,8 @@ class Stream:
     row to which it writes; numbers behind the last turn are those of ``below``, rows of padding below an image.
     ``above`` is done first: rows of padding above images. ``turn``: where the number of the next entry is kept between
     rows of the input that the caller pushes; None if the stream runs at once. ``overlap``: how the output
-    lies over what the stream reads, if it does.
+    lies over what the stream reads, if it does. ``first_pass``: where all turns are taken twice, what is different the
+    first time.
     """
 
     symbol: str
@@ -370,22 +389,32 @@ class Stream:
     kept: tuple[KeptRows, ...]
     turn: InArena | None = None
     overlap: Overlap | None = None
+    first_pass: FirstPass | None = None
 
     @property
     def calls(self) -> tuple[Call, ...]:
         """The layers, in the order of the network."""
-        return tuple(turn.call for turn in self.turns if turn.call is not None)
+        own = [turn.call for turn in self.turns if turn.call is not None]
+        first = self.first_pass
+        if first is not None and first.turn.call is not None:
+            own[-1:] = [first.turn.call, *first.calls, *own[-1:]]
+        return tuple(own)
+
+    @property
+    def every_turn(self) -> tuple[Turn, ...]:
+        """Those of all passes."""
+        return self.turns if self.first_pass is None else (*self.turns, self.first_pass.turn)
 
     @property
     def names_start(self) -> bool:
         """Whether the row from which a call reads depends on the entry for any of them."""
-        return any(at.row == "start" for turn in self.turns for at in turn.rows)
+        return any(at.row == "start" for turn in self.every_turn for at in turn.rows)
 
     @property
     def rows(self) -> tuple[RowsAt, ...]:
         """All rows that are read or written."""
         fills = [fill.at for fill in (*self.above, *self.below)]
-        return (*(at for turn in self.turns for at in turn.rows), *fills)
+        return (*(at for turn in self.every_turn for at in turn.rows), *fills)
 
     @property
     def scratch(self) -> tuple[Place, ...]:
@@ -397,13 +426,20 @@ class Stream:
     @property
     def uses_arena(self) -> bool:
         """Whether anything lies in the arena."""
-        return any(isinstance(place, InArena) for place in (*(at.place for at in self.rows), *self.scratch))
+        return any(isinstance(place, InArena) for place in (*(at.place for at in self.rows), *self._whole))
 
     @property
     def uses_offsets(self) -> bool:
         """Whether anything lies behind the arena's start."""
         rows = any(isinstance(at.place, InArena) and not at.begins_the_arena for at in self.rows)
-        return rows or any(isinstance(place, InArena) and place.offset > 0 for place in self.scratch)
+        return rows or any(isinstance(place, InArena) and place.offset > 0 for place in self._whole)
+
+    @property
+    def _whole(self) -> tuple[Place, ...]:
+        """What is not divided into rows."""
+        codes = [fill.code for fill in (*self.above, *self.below) if not isinstance(fill.code, int)]
+        between = [] if self.first_pass is None else [at for call in self.first_pass.calls for at in call.arguments]
+        return (*self.scratch, *codes, *between)
 
     @property
     def numbered_below(self) -> tuple[tuple[int, Fill], ...]:

@@ -147,7 +147,7 @@ class Planner:
         elif arena is None and not boundary.is_pushed:
             stored = store(steps, prepared, boundary)
         else:
-            chains, stored = fit(steps, prepared, boundary, arena, rows.prepare)
+            chains, stored = fit(steps, prepared, boundary, arena, rows.prepare, self._program.constants)
         growth = None
         if not chains and not stored.computed and not isinstance(arena, str | Memories):
             copied = with_copies(steps, works, stored, boundary, arena)
@@ -213,8 +213,10 @@ def _shared(
     Layers that spend flash on speed keep functions of their own.
     """
     found = [None if index in stored.done else work for index, work in enumerate(works)]
-    for stage in (stage for chain in chains for stage in chain.stages if stage.index != COPY):
-        found[stage.index] = replace(rows.work(stage), calls=stage.calls)
+    for chain in chains:
+        passes = 1 if chain.twice is None else 2
+        for stage in (stage for stage in chain.every_stage if stage.index != COPY):
+            found[stage.index] = replace(rows.work(stage), calls=passes * stage.calls)
     small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
     indices = list(small)
     shared = share(list(small.values()), prefix, lambda number: stored.free_bytes(indices[number]))
@@ -344,9 +346,16 @@ def _stream(
                 [*_places(steps[stage.index], stage.index, stored, program), *_sums(stage, stored)],
             ),
         )
-        for stage in chain.stages
+        for stage in chain.every_stage
         if stage.index != COPY and (work := works[stage.index]) is not None
     }
+    if chain.twice is not None:
+        again = {stage.index for stage in chain.twice.stages[:-1]}
+        calls = {index: replace(call, passes=1 + (index in again)) for index, call in calls.items()}
+        for index in chain.twice.between:
+            work = works[index]
+            assert work is not None, "a scale and a zero point are computed"
+            calls[index] = _call(steps[index], symbols[index], work, _places(steps[index], index, stored, program))
     turn = stored.places.get(TurnNumber()) if chain.first == 0 else None
     assert turn is None or isinstance(turn, InArena), "it lies in the arena"
     stream = stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)

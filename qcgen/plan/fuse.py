@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from qcgen.ir.program import Convert, FloatBinary, FloatOutput, FloatUnary, Program, ZeroPointCorrection, inputs_of
+from qcgen.ir.program import (
+    Convert,
+    DynamicParameter,
+    DynamicQuantize,
+    FloatBinary,
+    FloatOutput,
+    FloatUnary,
+    Program,
+    ZeroPointCorrection,
+    inputs_of,
+)
 from qcgen.ir.types import DType
 from qcgen.plan.arrange import Arranged, arrange
 from qcgen.plan.orders import same
@@ -13,7 +23,21 @@ from qcgen.plan.orders import same
 
 def steps_of(program: Program, option: str) -> tuple[Arranged, ...]:
     """What the plan does, in execution order: operators, arranged for --layout, output steps of sums as one each."""
-    return _fuse(arrange(program, option), {tensor.name for tensor in program.outputs})
+    return _fuse(_with_numbers_first(arrange(program, option)), {tensor.name for tensor in program.outputs})
+
+
+def _with_numbers_first(steps: Sequence[Arranged]) -> list[Arranged]:
+    """The steps, products of single numbers as soon as these are there, so that those of a layer stand together."""
+    found: list[Arranged] = []
+    for step in steps:
+        read = {x.name for x in inputs_of(step.op)}
+        at = len(found)
+        if isinstance(step.op, FloatBinary) and step.op.y.size == 1:
+            at = next((i + 1 for i in range(len(found) - 1, -1, -1) if found[i].op.y.name in read), 0)
+            while at < len(found) and isinstance(found[at].op, DynamicParameter | DynamicQuantize):
+                at += 1
+        found.insert(at, step)
+    return found
 
 
 def _fuse(steps: Sequence[Arranged], outputs: set[str]) -> tuple[Arranged, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from qcgen.cores import TARGETS
 from qcgen.ir.plan import Call, Plan, Stream, Stretch, TensorMove, Turn
@@ -68,7 +68,8 @@ def cycles_of_kernel(op: Operator, kernel: str, optimize: str, target: str) -> f
 
 def cycles(call: Call, target: str) -> float:
     """The same; tiles take more or less for an output by their size: their kernel counts for itself."""
-    return cycles_of_kernel(call.op, call.kernel, call.optimize, target) if call.cycles is None else call.cycles
+    once = cycles_of_kernel(call.op, call.kernel, call.optimize, target) if call.cycles is None else call.cycles
+    return call.passes * once
 
 
 def longest_stretch(plan: Plan) -> Stretch | None:
@@ -102,16 +103,24 @@ def _work(plan: Plan) -> Iterator[tuple[Call | None, float]]:
 
 
 def _work_in_rows(stream: Stream, target: str) -> Iterator[tuple[Call | None, float]]:
+    first = stream.first_pass
+    if first is not None:
+        yield from _work_of_turns(stream, (*stream.turns[:-1], first.turn), target)
+        yield from ((call, cycles(call, target)) for call in first.calls)
+    yield from _work_of_turns(stream, stream.turns, target)
+
+
+def _work_of_turns(stream: Stream, turns: Sequence[Turn], target: str) -> Iterator[tuple[Call | None, float]]:
+    """What one pass runs."""
     order = [int(number) for number in stream.order.values[:, 0]]
-    costs = [_cycles_of_turn(turn, order.count(number), target) for number, turn in enumerate(stream.turns)]
+    costs = [_cycles_of_turn(turn, order.count(number), target) for number, turn in enumerate(turns)]
     yield None, PER_MOVED_BYTE * sum(fill.bytes for fill in stream.above)
     for number in order:
-        if number >= len(stream.turns):
-            yield None, PER_MOVED_BYTE * stream.below[number - len(stream.turns)].bytes
+        if number >= len(turns):
+            yield None, PER_MOVED_BYTE * stream.below[number - len(turns)].bytes
             continue
-        turn = stream.turns[number]
-        yield turn.call, costs[number]
-        yield None, PER_MOVED_BYTE * sum(move.bytes for move in turn.moves)
+        yield turns[number].call, costs[number]
+        yield None, PER_MOVED_BYTE * sum(move.bytes for move in turns[number].moves)
 
 
 def _cycles_of_turn(turn: Turn, times: int, target: str) -> float:
@@ -119,5 +128,5 @@ def _cycles_of_turn(turn: Turn, times: int, target: str) -> float:
     if turn.call is None:
         return PER_MOVED_BYTE * turn.row_bytes
     if turn.part is None or turn.call.cycles is not None:
-        return cycles(turn.call, target) / times
+        return cycles(turn.call, target) / (turn.call.passes * times)
     return cycles_of_kernel(turn.part, turn.call.kernel, turn.call.optimize, target)

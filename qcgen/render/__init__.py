@@ -18,6 +18,7 @@ from qcgen.library import FILES, Library, templates
 from qcgen.render.block import essence, id_of
 from qcgen.render.filters import (
     arguments,
+    code_of,
     comment,
     extent,
     indent,
@@ -100,7 +101,7 @@ def environment() -> jinja2.Environment:
         thousands=thousands,
         place=place,
     )
-    engine.filters.update(rows_at=rows_at, arguments=arguments)
+    engine.filters.update(rows_at=rows_at, arguments=arguments, code_of=code_of)
     engine.filters.update(one_line=one_line, real=real, negated=negated, indent=indent)
     return engine
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.ir.context import LayerField
-from qcgen.ir.plan import Argument, InArena, Place, RowsAt, Table, Turn
+from qcgen.ir.plan import Argument, Fill, InArena, Place, RowsAt, Table, Turn
 from qcgen.ir.types import Array
 
 WIDTH = 118  # of a line of generated C
@@ -150,6 +150,8 @@ def rows_at(where: RowsAt) -> str:
     ('(void *)(bytes + 64 + to * 12)', '(void *)(bytes + 24)')
     >>> rows_at(RowsAt(Argument("x"), 9, "start"))
     'x + start * 9'
+    >>> rows_at(RowsAt(Argument("x"), 12, "start", element_bytes=4))
+    'x + start * 3'
     >>> rows_at(RowsAt(Argument("y"), 9, "to", is_cast=True))
     '(void *)(y + to * 9)'
     """
@@ -159,15 +161,28 @@ def rows_at(where: RowsAt) -> str:
     if isinstance(where.row, int):
         return place(replace(where.place, offset=where.place.offset + where.row * where.row_bytes))
     step = f"{where.row} * {where.row_bytes}"
+    elements = f"{where.row} * {where.row_bytes // where.element_bytes}"
     match where.place:
         case InArena(0):
             return f"(void *)(bytes + {step})"
         case InArena(offset):
             return f"(void *)(bytes + {offset} + {step})"
         case Argument(symbol, 0, False):
-            return f"{symbol} + {step}"
+            return f"{symbol} + {elements}"
         case Argument(symbol, offset):
             return f"(void *)((uint8_t *){symbol} + {offset} + {step})"
+
+
+def code_of(fill: Fill) -> str:
+    """The C expression of the code that fills memory.
+
+    >>> code_of(Fill("", RowsAt(InArena(0), 1, 0), 1, 7)), code_of(Fill("", RowsAt(InArena(0), 1, 0), 1, InArena(4)))
+    ('7', '*(const uint8_t *)(bytes + 4)')
+    """
+    if isinstance(fill.code, int):
+        return str(fill.code)
+    at = place(fill.code)
+    return f"*(const uint8_t *){at.removeprefix('(void *)')}"
 
 
 def arguments(turn: Turn) -> str:

@@ -203,7 +203,7 @@ class StreamContext(Context):
 
 def stream_context(plan: Plan, stream: Stream, hashed: Mapping[str, str]) -> StreamContext:
     """The context of a stream."""
-    sums = {turn.call.symbol for turn in stream.turns if turn.call is not None and turn.part is None}
+    sums = {turn.call.symbol for turn in stream.every_turn if turn.call is not None and turn.part is None}
     return StreamContext(
         PREFIX=plan.prefix.upper(),
         stops=plan.options.status,
@@ -325,6 +325,8 @@ def _reset(state: KeptState, *, is_callers: bool) -> str:
 
 def _ports(plan: Plan, stream: Stream) -> list[Port]:
     """The inputs and outputs of the network that a stream reads or writes."""
-    places = [row.place for turn in stream.turns for row in turn.rows]
+    places = [row.place for row in stream.rows]
+    if stream.first_pass is not None:
+        places += [place for call in stream.first_pass.calls for place in call.arguments]
     symbols = {place.symbol for place in places if isinstance(place, Argument)}
     return [port for port in plan.ports if port.symbol in symbols]

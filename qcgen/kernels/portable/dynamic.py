@@ -22,6 +22,7 @@ class ExtremesContext(Context):
     template: ClassVar[str] = "kernels/portable/extremes.c.jinja"
 
     count: int  # elements of x
+    adds: bool  # to what y is, for rows that come one by one
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
     return None if isinstance(op, DynamicQuantize) else f"{op.op_type} does not quantize by a computed scale"
 
 
-def prepare_extremes(op: Operator, _setting: Setting) -> Prepared:
+def prepare_extremes(op: Operator, setting: Setting) -> Prepared:
     """Every number once, in the order of the memory."""
     assert isinstance(op, Extremes)
-    return Prepared((), ExtremesContext(op.x.size), (), Certificate())
+    return Prepared((), ExtremesContext(op.x.size, setting.in_rows), (), Certificate())
 
 
 def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:

@@ -8,7 +8,21 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.errors import prove
-from qcgen.ir.plan import Argument, Call, Fill, InArena, KeptRows, Move, Place, Row, RowsAt, Stream, Table, Turn
+from qcgen.ir.plan import (
+    Argument,
+    Call,
+    Fill,
+    FirstPass,
+    InArena,
+    KeptRows,
+    Move,
+    Place,
+    Row,
+    RowsAt,
+    Stream,
+    Table,
+    Turn,
+)
 from qcgen.plan.memory import BufferName, RowsName
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.schedule import Action, Kept, dropped_by
@@ -47,7 +61,18 @@ def stream_of(
         KeptRows(image.name, kept[tensor].rows, image.rows, chain.kept_bytes[tensor])
         for tensor, image in ((tensor, chain.images[tensor]) for tensor in tensors)
     )
-    return Stream(symbol, order, turns, above, below, rows, turn)
+    return Stream(symbol, order, turns, above, below, rows, turn, first_pass=_first_pass(chain, calls, places))
+
+
+def _first_pass(chain: Chain, calls: Mapping[int, Call], places: Mapping[BufferName, Place]) -> FirstPass | None:
+    """What is done in place of the last turn in the first of two passes, and behind it."""
+    if chain.twice is None:
+        return None
+    stage = chain.twice.extremes
+    turn = _turn(chain, len(chain.stages) - 1, stage, calls, places)
+    at = turn.rows[-1]
+    nothing = Fill("no number is there yet", at, at.row_bytes, 0)
+    return FirstPass(nothing, turn, tuple(calls[index] for index in chain.twice.between))
 
 
 def _with_fronts(chain: Chain, places: Mapping[BufferName, Place]) -> dict[BufferName, Place]:
@@ -70,19 +95,17 @@ def _entry(action: Action, turns: int, padded: Sequence[RowsName]) -> tuple[int,
 def _turn(
     chain: Chain, number: int, stage: Stage, calls: Mapping[int, Call], places: Mapping[BufferName, Place]
 ) -> Turn:
-    first, *others = stage.windows
     starts = {action.start for action in chain.schedule.actions if action.stage == number}
     start: Row = starts.pop() if len(starts) == 1 else "start"
-    rows = [_at(chain, first.tensor, places, start)]
-    rows += [
-        _at(chain, window.tensor, places, start if window.tensor == first.tensor else row)
-        for window, row in zip(others, chain.schedule.starts[number], strict=True)
+    rows = [
+        _at(chain, window.tensor, places, start if row is None else row)
+        for window, row in zip(stage.windows, chain.schedule.starts[number], strict=not stage.gathers)
     ]
-    rows.append(_at(chain, stage.y, places, 0 if stage.sums else "to"))
+    rows.append(_at(chain, stage.y, places, 0 if stage.sums or stage.gathers else "to"))
     if stage.over is not None and stage.overwritten is not None:
         rows[stage.over] = _at(chain, stage.overwritten, places, "to")
     row_bytes = chain.images[stage.y].row_bytes
-    part = None if stage.sums else stage.op
+    part = None if stage.sums or stage.gathers else stage.op
     return Turn(calls.get(stage.index), part, tuple(rows), tuple(_moves(chain, number, places)), row_bytes)
 
 
@@ -109,8 +132,9 @@ def _dropped_after(chain: Chain, number: int) -> Iterator[tuple[RowsName, Kept]]
 
 def _at(chain: Chain, tensor: RowsName, places: Mapping[BufferName, Place], row: Row) -> RowsAt:
     storage, image = chain.schedule.storage(tensor), chain.images[tensor]
-    is_cast = isinstance(places[storage], Argument) and chain.images[storage].dtype is not image.dtype
-    return RowsAt(places[storage], image.row_bytes, row, is_cast)
+    dtype, is_argument = chain.images[storage].dtype, isinstance(places[storage], Argument)
+    is_cast, element_bytes = is_argument and dtype is not image.dtype, dtype.bytes if is_argument else 1
+    return RowsAt(places[storage], image.row_bytes, row, is_cast, element_bytes)
 
 
 def _fill(chain: Chain, tensor: RowsName, places: Mapping[BufferName, Place], *, above: bool) -> Fill:
@@ -118,7 +142,8 @@ def _fill(chain: Chain, tensor: RowsName, places: Mapping[BufferName, Place], *,
     assert kept.padding is not None, "a tensor without padding is not read outside"
     at = RowsAt(places[tensor], row, 0 if above else "to")
     meaning = f"{'above' if above else 'below'} {chain.images[tensor].name}"
-    return Fill(meaning, at, kept.above * row if above else row, kept.padding)
+    code = places[kept.padding] if isinstance(kept.padding, str) else kept.padding
+    return Fill(meaning, at, kept.above * row if above else row, code)
 
 
 def _zeros(stage: Stage, places: Mapping[BufferName, Place]) -> Fill:

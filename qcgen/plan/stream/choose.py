@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 
 from qcgen.ir.access import NOTHING, AccessOrder
-from qcgen.ir.program import Conv, GlobalAveragePool, inputs_of
+from qcgen.ir.program import Conv, GlobalAveragePool, inputs_of, macs_of
 from qcgen.ir.types import DType
 from qcgen.kernels import Prepared
 from qcgen.plan.arrange import Arranged
@@ -24,6 +25,7 @@ from qcgen.plan.stream.stages import (
     with_copied_source,
     written_over,
 )
+from qcgen.plan.stream.twice import Twice, twice_of
 
 ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
 CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
@@ -32,6 +34,9 @@ IMPOSSIBLE = sys.maxsize  # bytes that no arena has
 HARD = 1e9  # instructions; more than any chain takes
 TURN_BYTES = 4  # where the number of the next turn is kept between rows that are pushed
 ADDED = 2  # for each element of a row that is added to sums in memory
+AGAIN = 2  # for each multiply-add of a layer that is computed twice
+FLOAT = 60  # for each element of it that becomes a float twice
+EXTREMES_BYTES = 8  # the least and the largest float of such a layer
 MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
 
 
@@ -47,7 +52,10 @@ class StreamedImage:
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps ``first`` to ``last``, which run row by row: they read ``source`` and nothing else that is computed."""
+    """Steps ``first`` to ``last``, which run row by row, from the rows of ``source`` on.
+
+    ``twice``: the layer that they are, if it runs in two passes; ``stages`` are then those of the second.
+    """
 
     first: int
     last: int
@@ -55,6 +63,12 @@ class Chain:
     stages: tuple[Stage, ...]
     schedule: Schedule
     images: Mapping[RowsName, StreamedImage]
+    twice: Twice | None = None
+
+    @property
+    def every_stage(self) -> tuple[Stage, ...]:
+        """Those of all passes."""
+        return self.stages if self.twice is None else (*self.stages, self.twice.extremes)
 
     @property
     def kept_bytes(self) -> Mapping[BufferName, int]:
@@ -109,10 +123,9 @@ class Chooser:
     """The steps of a program and what each costs, whole or row by row.
 
     ``prepare`` packs the operator of a stage's call for its kernel; ``buffers`` are those of the steps computed whole,
-    ``apart`` the same ones where no output takes an input's place;
-    ``outputs`` are tensors that no chain may keep in rows. ``pushed`` is the input that is there row by row: a chain
-    reads it, of one layer or more, and computes none of the tensors ``lent`` by the caller, whose memory is not known
-    yet.
+    ``apart`` the same ones where no output takes an input's place; ``outputs`` are tensors that no chain may keep in
+    rows, ``constants`` those that are in tables. ``pushed`` is the input that is there row by row: a chain reads it, of
+    one layer or more, and computes none of the tensors ``lent`` by the caller, whose memory is not known yet.
     """
 
     def __init__(
@@ -121,30 +134,23 @@ class Chooser:
         buffers: Sequence[Buffer],
         apart: Sequence[Buffer],
         outputs: frozenset[str],
+        constants: Collection[str],
         prepare: Callable[[Stage], Prepared],
         pushed: str | None = None,
         lent: Collection[str] = (),
     ) -> None:
         self._steps, self._buffers, self._outputs = steps, apart, outputs
         self._pushed, self._lent = pushed, lent
-        self._stages = {rows: [_in_rows(step, i, rows) for i, step in enumerate(steps)] for rows in ROWS}
-        packed = {
-            rows: [None if stage is None else prepare(stage) for stage in stages]
-            for rows, stages in self._stages.items()
+        numbered = list(enumerate(steps))
+        self._stages = {rows: [_in_rows(rows, partial(stage_of, step, i)) for i, step in numbered] for rows in ROWS}
+        self._twice = {
+            rows: [_in_rows(rows, partial(twice_of, steps, i, constants)) for i, _ in numbered] for rows in ROWS
         }
-        self._scratch = {rows: [_scratch_bytes(each) for each in every] for rows, every in packed.items()}
-        self._packed = {
-            (stage.index, stage.rows): each
-            for rows, stages in self._stages.items()
-            for stage, each in zip(stages, packed[rows], strict=True)
-            if stage is not None and each is not None
-        }
-        self._images = {
-            name: image
-            for step, stage in zip(steps, self._stages[1], strict=True)
-            if stage is not None
-            for name, image in _images_of(stage.index, step)
-        }
+        every = [stage for stages in self._stages.values() for stage in stages if stage is not None]
+        layers = [layer for found in self._twice.values() for layer in found if layer is not None]
+        every += [stage for layer in layers for stage in (*layer.stages, layer.extremes)]
+        self._packed = {(stage.index, stage.rows): prepare(stage) for stage in every}
+        self._images = {name: image for stage in every for name, image in _images_of(stage.index, steps[stage.index])}
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
         if pushed is not None:
             self._whole[0] = IMPOSSIBLE
@@ -187,6 +193,8 @@ class Chooser:
         """Every run of steps that can be a chain, by its end."""
         found: dict[int, list[_Piece]] = {}
         for first in range(len(self._steps)):
+            for piece in self._in_two_passes(first):
+                found.setdefault(piece.end, []).append(piece)
             for end in range(first + 1, len(self._steps) + 1):
                 stage = self._stages[1][end - 1]
                 if stage is None:
@@ -207,10 +215,30 @@ class Chooser:
     def _ways(self, first: int, end: int, source: str) -> Iterator[_Piece]:
         """The same chain with more rows at each call, as long as that saves work."""
         for rows in ROWS:
-            stages = self._stages_of(first, end, source, rows)
-            bytes_ = self._bytes(first, end, stages, rows)
+            stages = self._stages_of([stage for stage in self._stages[rows][first:end] if stage is not None], source)
+            bytes_ = self._bytes(first, end, stages)
             if bytes_ is not None:
                 yield _Piece(first, end, rows, bytes_, self._extra(stages))
+
+    def _in_two_passes(self, first: int) -> Iterator[_Piece]:
+        """The layer that begins with a step, computed twice, if it can be."""
+        for rows in ROWS:
+            layer = self._twice[rows][first]
+            source = None if layer is None else layer.stages[0].windows[0].tensor
+            if layer is None or not isinstance(source, str) or source == self._pushed or self._is_read(layer):
+                continue
+            stages = self._stages_of(layer.stages, source)
+            bytes_ = self._bytes(first, layer.end, stages)
+            if bytes_ is not None:
+                extra = 2 * self._extra(stages) + AGAIN * macs_of(self._steps[first].op)
+                extra += FLOAT * self._steps[first].op.y.size
+                yield _Piece(first, layer.end, rows, bytes_ + EXTREMES_BYTES, extra, layer)
+
+    def _is_read(self, layer: Twice) -> bool:
+        """Whether any later step reads sums or floats of a layer, which are there in rows alone, or its extremes."""
+        hidden = {stage.y for stage in (*layer.stages[:-1], layer.extremes)}
+        later = {x.name for step in self._steps[layer.end :] for x in inputs_of(step.op)} | self._outputs
+        return not hidden.isdisjoint(later)
 
     def _source(self, first: int, end: int) -> str | None:
         """The only tensor that these steps read from outside; None if there are more, or inner ones are read later."""
@@ -220,9 +248,8 @@ class Chooser:
         hidden = inside - {self._steps[end - 1].op.y.name} | {self._pushed}
         return next(iter(read)) if len(read) == 1 and not hidden & later else None
 
-    def _stages_of(self, first: int, end: int, source: str, rows: int) -> list[Stage]:
-        stages = [stage for stage in self._stages[rows][first:end] if stage is not None]
-        stages = written_over(stages, lambda stage: self._packed[stage.index, stage.rows].in_place)
+    def _stages_of(self, own: Sequence[Stage], source: str) -> list[Stage]:
+        stages = written_over(own, lambda stage: self._packed[stage.index, stage.rows].in_place)
         is_pushed = source == self._pushed
         stages = with_copied_source(stages, source, self._images[source].rows, is_pushed=is_pushed)
         packed = self._packed
@@ -230,7 +257,7 @@ class Chooser:
             stages, lambda stage: packed[stage.index, stage.rows].access, lambda name: self._images[name].row_bytes
         )
 
-    def _bytes(self, first: int, end: int, stages: Sequence[Stage], rows: int) -> int | None:
+    def _bytes(self, first: int, end: int, stages: Sequence[Stage]) -> int | None:
         """What is alive while a chain runs, None if it has no schedule."""
         inner = {stage.y for stage in stages[:-1] if stage.front is None} - {stage.overwritten for stage in stages}
         fronts = sum(stage.front for stage in stages if stage.front is not None)
@@ -248,7 +275,12 @@ class Chooser:
         shared = self._shared(stages[0].windows[0].tensor, stages[-1].y, end)
         fronts += sum(stage.sums for stage in stages)
         turn = TURN_BYTES if stages[0].windows[0].tensor == self._pushed else 0
-        return sum(beside) + kept + fronts + turn - shared + max(self._scratch[rows][first:end])
+        return sum(beside) + kept + fronts + turn - shared + max(map(self._scratch_bytes, stages))
+
+    def _scratch_bytes(self, stage: Stage) -> int:
+        if stage.op is None:
+            return 0
+        return sum(each.bytes + -each.bytes % each.align for each in self._packed[stage.index, stage.rows].scratch)
 
     def _shared(self, source: RowsName, y: RowsName, end: int) -> int:
         """About as many bytes as the output of a chain shares with what the chain reads, if nothing reads that later.
@@ -295,24 +327,31 @@ class Chooser:
         return extra
 
     def _chain(self, piece: _Piece) -> Chain:
-        source = self._source(piece.first, piece.end)
+        source, own = self._source(piece.first, piece.end), self._stages[piece.rows][piece.first : piece.end]
+        if piece.twice is not None:
+            source, own = str(piece.twice.stages[0].windows[0].tensor), [*piece.twice.stages]
         assert source is not None, "a piece reads one tensor"
-        stages = self._stages_of(piece.first, piece.end, source, piece.rows)
+        stages = self._stages_of([stage for stage in own if stage is not None], source)
         found = schedule(stages, self._heights(stages))
         assert found is not None, "its parts have schedules"
-        images = {name: self._images[name] for name in (*(stage.y for stage in stages), source)}
-        return Chain(piece.first, piece.end - 1, source, tuple(stages), found, images)
+        chain = Chain(piece.first, piece.end - 1, source, tuple(stages), found, self._images, piece.twice)
+        named = (*(stage.y for stage in chain.every_stage), *(w.tensor for stage in stages for w in stage.windows))
+        return replace(chain, images={name: self._images[name] for name in (*named, source)})
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Steps from ``first`` to before ``end`` as a chain of ``rows`` rows a call: bytes alive, extra instructions."""
+    """Steps from ``first`` to before ``end`` as a chain of ``rows`` rows a call: bytes alive, extra instructions.
+
+    ``twice``: the layer that they are, if it is computed twice.
+    """
 
     first: int
     end: int
     rows: int
     bytes: int
     extra: float
+    twice: Twice | None = None
 
 
 @dataclass(frozen=True)
@@ -333,20 +372,19 @@ def _images_of(index: int, step: Arranged) -> Iterator[tuple[RowsName, StreamedI
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
-        rows = 1 if is_mean else rows_of(tensor, order)
+        rows = 1 if is_mean or len(tensor.shape) != 4 else rows_of(tensor, order)
         image = StreamedImage(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
         yield CopiedRows(tensor.name, index), image
 
 
-def _in_rows(step: Arranged, index: int, most: int) -> Stage | None:
-    """The stage with ``most`` rows a call, or as many of a half, a quarter of them as divide the rows of the output."""
-    found = (stage_of(step, index, rows) for rows in ROWS[::-1] if rows <= most)
-    return next((stage for stage in found if stage is not None), None)
+_Found = TypeVar("_Found")
 
 
-def _scratch_bytes(prepared: Prepared | None) -> int:
-    return 0 if prepared is None else sum(each.bytes + -each.bytes % each.align for each in prepared.scratch)
+def _in_rows(most: int, way: Callable[[int], _Found | None]) -> _Found | None:
+    """What runs with ``most`` rows a call, or as many of a half, a quarter of them as divide the rows of outputs."""
+    found = (way(rows) for rows in ROWS[::-1] if rows <= most)
+    return next((each for each in found if each is not None), None)
 
 
 def _joined(stages: Sequence[Stage], first: int) -> int:

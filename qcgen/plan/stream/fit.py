@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -73,6 +73,7 @@ def fit(
     boundary: Boundary,
     arena: int | Literal["least"] | None,
     prepare: Callable[[Stage], Prepared],
+    constants: Collection[str],
 ) -> tuple[tuple[Chain, ...], Stored]:
     """The chains that run row by row, none if the network fits as it is, and the places of all tensors.
 
@@ -86,7 +87,7 @@ def fit(
     if whole is not None and arena != "least" and _fits(whole, arena):
         return (), whole
     moved = None if boundary.is_pushed else with_moves(steps, prepared, boundary, _budget(arena))
-    chooser = _chooser(steps, prepared, boundary, prepare)
+    chooser = _chooser(steps, prepared, boundary, prepare, constants)
     least = chooser.least()
     if least is None:
         raise ModelRejected([why_not_pushed(steps, boundary.ports)])
@@ -142,13 +143,14 @@ def _chooser(
     prepared: Sequence[Prepared | None],
     boundary: Boundary,
     prepare: Callable[[Stage], Prepared],
+    constants: Collection[str],
 ) -> Chooser:
     buffers = whole_buffers(steps, prepared, boundary)
     not_over = [each and replace(each, in_place=()) for each in prepared]
     apart = whole_buffers(steps, not_over, boundary)
     pushed = next((port.tensor.name for port in boundary.ports), None) if boundary.is_pushed else None
     lent = lent_by_caller(steps, prepared, boundary) | lent_by_caller(steps, not_over, boundary)
-    return Chooser(steps, buffers, apart, boundary.wanted, prepare, pushed, lent)
+    return Chooser(steps, buffers, apart, boundary.wanted, constants, prepare, pushed, lent)
 
 
 def _stored(
@@ -160,7 +162,7 @@ def _stored(
 ) -> Stored:
     in_rows = list(prepared)
     for chain in chains:
-        for stage in chain.stages:
+        for stage in chain.every_stage:
             if stage.index != COPY:
                 in_rows[stage.index] = alone(prepare(stage))
     rows = [

@@ -13,13 +13,13 @@ from qcgen.plan.stream.stages import RowWindow, Stage
 class Kept:
     """The rows of a tensor that a stream keeps, oldest first, in a buffer of ``rows`` rows.
 
-    The first ``above`` hold ``padding`` at the start. After each call of the stage ``reader`` the oldest ``dropped``
-    rows go, and those behind them move to the front.
+    The first ``above`` hold ``padding`` at the start: a code, or what a tensor holds. After each call of the stage
+    ``reader`` the oldest ``dropped`` rows go, and those behind them move to the front.
     """
 
     rows: int
     above: int
-    padding: int | None
+    padding: int | str | None
     reader: int
     dropped: int
 
@@ -28,8 +28,8 @@ class Kept:
 class Action:
     """What is done next: ``stage`` computes its next rows, or ``fills`` a row of padding below the image.
 
-    ``start`` is the row of its first input's buffer from which it reads, ``to`` the row of its output's buffer to which
-    it writes; of tensors that are there as a whole, rows of the image.
+    ``start`` is the row from which it reads an input that is there as a whole, or else its first one, ``to`` the row of
+    its output's buffer to which it writes; of tensors that are there as a whole, rows of the image.
     """
 
     stage: int | None
@@ -40,15 +40,15 @@ class Action:
 
 @dataclass(frozen=True)
 class Schedule:
-    """``kept`` by tensor; ``starts``: of each stage the rows of its other inputs' buffers, which never change.
+    """``kept`` by tensor; ``starts``: of each stage the rows from which it reads its inputs, which never change.
 
-    An input that is the first one again begins where that does; its entry in ``starts`` is 0. ``storages``: of tensors
+    None for those that begin where an action says. ``storages``: of tensors
     over whose rows an output is written, the tensor in whose buffer these rows lie.
     """
 
     kept: Mapping[RowsName, Kept]
     actions: tuple[Action, ...]
-    starts: tuple[tuple[int, ...], ...]
+    starts: tuple[tuple[int | None, ...], ...]
     storages: Mapping[RowsName, RowsName]
 
     def storage(self, tensor: RowsName) -> RowsName:
@@ -120,7 +120,7 @@ class _Simulation:
         self._done = [0] * len(stages)
         self.missed: RowsName | None = None
         self._actions: list[Action] = []
-        self._starts: list[set[tuple[int, ...]]] = [set() for _ in stages]
+        self._starts: list[set[tuple[int | None, ...]]] = [set() for _ in stages]
 
     def run(self) -> bool:
         """Whether every row was there when it was needed."""
@@ -160,16 +160,17 @@ class _Simulation:
             if place < 0 and is_kept:
                 self.missed = window.tensor  # a row that another reader has dropped
                 return False
-        self._starts[number].add(
-            tuple(
-                place if is_kept and window.tensor != stage.windows[0].tensor else 0
-                for window, place, is_kept in zip(stage.windows[1:], places[1:], kept[1:], strict=True)
-            )
-        )
+        whole = [place for place, w, k in zip(places, stage.windows, kept, strict=True) if w.step and not k]
+        if len(set(whole)) > 1:
+            return False  # an action names one row
+        first, start = stage.windows[0].tensor, whole[0] if whole else places[0]
+        read = zip(stage.windows, kept, strict=True)
+        named = [w.step > 0 and (not is_kept if whole else w.tensor == first) for w, is_kept in read]
+        self._starts[number].add(tuple(None if n else place for n, place in zip(named, places, strict=True)))
         to = self._next_row(self._storages.get(stage.y, stage.y))
         if to < 0:
             return False
-        self._actions.append(Action(number, None, places[0], to))
+        self._actions.append(Action(number, None, start, to))
         self._done[number] += 1
         if stage.y in self._newest:
             self._add(stage.y, stage.rows)

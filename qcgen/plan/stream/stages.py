@@ -33,15 +33,15 @@ MOST_ROWS = 1024  # of an image that runs row by row: planning walks through all
 class RowWindow:
     """The rows of an input that one call reads: ``rows`` of them, ``step`` further on at each call.
 
-    The first call's begin ``above`` rows above the image. ``padding`` is the code of rows outside the image, None where
-    none is read.
+    The first call's begin ``above`` rows above the image. ``padding`` is the code of rows outside the image, or the
+    tensor that holds it, None where none is read. What each call reads whole has a ``step`` of 0.
     """
 
     tensor: RowsName
     rows: int
     step: int
     above: int
-    padding: int | None
+    padding: int | str | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Stage:
     ``over`` is the number of the input whose rows lie where the output is written, because nothing else reads them.
     ``front``: the output's rows begin so many bytes before those of the only input and lie over them, if they do.
     ``sums``: bytes that calls add up in, zero at first; then the last call alone writes the output, and ``rows`` is 0.
+    ``gathers``: the output is no image, and every call adds to it what its rows change there.
     ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
     stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
     them.
@@ -65,6 +66,7 @@ class Stage:
     over: int | None = None
     front: int | None = None
     sums: int = 0
+    gathers: bool = False
 
     @property
     def overwritten(self) -> RowsName | None:
@@ -91,7 +93,7 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
         return None
     match op:
         case Conv() | MaxPool() if op.geometry.rank == 2 and op.geometry.batch == 1 and op.x.dtype.is_quantized:
-            return _window_stage(op, step, index, rows)
+            return window_stage(op, step, index, rows)
         case QuantizedBinary() | Lookup() if all(t.shape == op.y.shape for t in tensors) and len(set(orders)) == 1:
             windows = tuple(RowWindow(t.name, rows, rows, 0, None) for t in inputs_of(op))
             return Stage(index, _elementwise(op, step.y, rows), windows, op.y.name, rows, height // rows)
@@ -208,10 +210,10 @@ COPY = -1
 
 def rows_of(tensor: Tensor, order: Order) -> int:
     """How many rows an image has that lies channels last."""
-    return tensor.shape[_row_axis(tensor, order)]
+    return tensor.shape[row_axis(tensor, order)]
 
 
-def _row_axis(tensor: Tensor, order: Order) -> int:
+def row_axis(tensor: Tensor, order: Order) -> int:
     """The axis of rows: where the model says so, else the second in memory."""
     if tensor.layout is None:
         return order[1]
@@ -219,8 +221,13 @@ def _row_axis(tensor: Tensor, order: Order) -> int:
 
 
 def _has_rows(tensor: Tensor, order: Order) -> bool:
+    """Whether this is such an image of codes."""
+    return tensor.dtype.is_quantized and lies_in_rows(tensor, order)
+
+
+def lies_in_rows(tensor: Tensor, order: Order) -> bool:
     """Whether this is an image of one batch whose rows lie one behind the other, channels last."""
-    if len(tensor.shape) != 4 or not tensor.dtype.is_quantized:
+    if len(tensor.shape) != 4:
         return False
     if tensor.layout is None:
         return order[0] == 0 and tensor.shape[0] == 1 and 1 not in tensor.shape[1:]
@@ -231,21 +238,22 @@ def _last(tensor: Tensor, order: Order) -> Order:
     return order if tensor.layout is None else stored(tensor, Layout.CHANNELS_LAST)
 
 
-def _short(tensor: Tensor, order: Order, rows: int) -> Tensor:
+def short(tensor: Tensor, order: Order, rows: int) -> Tensor:
     """The tensor with so many rows."""
     shape = list(tensor.shape)
-    shape[_row_axis(tensor, order)] = rows
+    shape[row_axis(tensor, order)] = rows
     return replace(tensor, shape=tuple(shape))
 
 
 def _elementwise(op: QuantizedBinary | Lookup, order: Order, rows: int) -> Operator:
-    y = _short(op.y, order, rows)
+    y = short(op.y, order, rows)
     if isinstance(op, QuantizedBinary):
-        return replace(op, a=_short(op.a, order, rows), b=_short(op.b, order, rows), y=y)
-    return replace(op, x=_short(op.x, order, rows), y=y)
+        return replace(op, a=short(op.a, order, rows), b=short(op.b, order, rows), y=y)
+    return replace(op, x=short(op.x, order, rows), y=y)
 
 
-def _window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> Stage | None:
+def window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> Stage | None:
+    """A convolution or a pool of ``rows`` rows a call; None if the first of its windows lies outside the image."""
     g = op.geometry
     window = (rows - 1) * g.strides[0] + (g.kernel[0] - 1) * g.dilations[0] + 1
     below = (g.output[0] - 1) * g.strides[0] - g.pads_begin[0] + window - (rows - 1) * g.strides[0] - g.input[0]
@@ -253,17 +261,17 @@ def _window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> 
     padding = (op.x_zero_point if isinstance(op, Conv) else op.x.dtype.low) if is_padded else None
     if g.pads_begin[0] >= window:
         return None  # a window of padding alone
-    short = replace(
+    part = replace(
         op,
-        x=_short(op.x, step.xs[0], window),
-        y=_short(op.y, step.y, rows),
+        x=short(op.x, step.xs[0], window),
+        y=short(op.y, step.y, rows),
         geometry=_rows_geometry(g, window, rows),
     )
-    if isinstance(op, Conv) and isinstance(short, Conv):
+    if isinstance(op, Conv) and isinstance(part, Conv):
         sums = accumulator_interval(op)
-        short = replace(short, accumulator_range=(sums.lo, sums.hi))  # proved of the whole: rows outside hold padding
+        part = replace(part, accumulator_range=(sums.lo, sums.hi))  # proved of the whole: rows outside hold padding
     windows = (RowWindow(op.x.name, window, rows * g.strides[0], g.pads_begin[0], padding),)
-    return Stage(index, short, windows, op.y.name, rows, g.output[0] // rows)
+    return Stage(index, part, windows, op.y.name, rows, g.output[0] // rows)
 
 
 def _rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:

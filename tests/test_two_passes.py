@@ -1,0 +1,110 @@
+"""Layers between dynamic quantization that are computed twice in a small arena: onnxruntime's numbers in both."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from architectures.builder import Net
+from architectures.oracle import feeds, quantized
+from interpreter import Interpreter
+from judged import judge
+from onnx import ModelProto
+from tools import require, require_modules
+
+import qcgen
+from qcgen.artifact import Artifact
+
+pytestmark = pytest.mark.usefixtures("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def onnxruntime():
+    require_modules("onnxruntime")
+
+
+def separable() -> ModelProto:
+    """Strides, pads of one and two rows, a depthwise layer, a layer without pads; a larger output than input."""
+    net = Net()
+    x = net.conv_act(net.input(1, 3, 22, 9), 6, 3, 2, "ReLU6")
+    x = net.act(net.depthwise(net.conv_act(x, 16, 1), 5, pads=[2, 1, 1, 2]), "LeakyRelu")
+    return net.model(net.mean(net.conv_act(net.conv(x, 8, 1), 8, (2, 3), 1, pads=[0, 1, 0, 1])))
+
+
+def residual() -> ModelProto:
+    """Sums of floats that are kept, a batch normalization in front of a quantization, a MaxPool, dilated windows."""
+    net = Net(2)
+    x = net.conv(net.input(1, 2, 24, 10), 8)
+    first = net.relu(net.normal(x))
+    x = net.add(net.conv(net.relu(net.conv(first, 8)), 8), x)
+    x = net.relu(net.normal(x))
+    x = net.max_pool(net.conv_act(x, 12, 3, dilation=2))
+    return net.model(net.mean(net.conv(net.conv_act(x, 12), 10)))
+
+
+def normalized() -> ModelProto:
+    """The caller's floats, from which a number is subtracted and which are divided; no zero point is 0."""
+    net = Net(3)
+    x = net.node("Div", net.node("Sub", net.input(1, 3, 12, 10), net.weights(3, 1, 1)), net.constant(np.float32(0.3)))
+    x = net.conv(net.conv(net.having(x, 3), 8, 5), 16, 3, 2)
+    return net.model(net.conv(x, 4))
+
+
+NETWORKS = {each.__name__: each for each in (separable, residual, normalized)}
+
+
+@cache
+def network(name: str) -> ModelProto:
+    return quantized(NETWORKS[name](), "dynamic")
+
+
+@cache
+def artifact(name: str, arena: int | str | None, layout: str = "nhwc", target: str = "portable") -> Artifact:
+    return qcgen.compile(network(name), name="network", layout=layout, arena=arena, target=target)
+
+
+def arenas(name: str, layout: str) -> list[int | str]:
+    """The least, and some between it and what the network needs whole."""
+    whole, least = (artifact(name, arena, layout).plan.arena_bytes for arena in (None, "least"))
+    return ["least", *(least + (whole - least) * part // 4 for part in (1, 2, 3))]
+
+
+def inputs(model: ModelProto) -> list[dict[str, np.ndarray]]:
+    """Random numbers, some of them of one sign, large ones, one number for all, zeros."""
+    drawn = [feeds(model, seed)["x"] for seed in range(3)]
+    drawn += [np.abs(drawn[0]), -np.abs(drawn[1]), drawn[2] * np.float32(1e20), drawn[0] * 0 + np.float32(0.7)]
+    return [{"x": x} for x in (*drawn, drawn[0] * 0)]
+
+
+def held(x: np.ndarray, layout: str) -> np.ndarray:
+    """The tensor as the caller holds it."""
+    return x.transpose(0, 2, 3, 1) if x.ndim == 4 and layout == "nhwc" else x
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "model"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
+    require("gcc")
+    model = network(name)
+    expected = [judge(model, each) for each in inputs(model)]
+    for arena in (None, *arenas(name, layout)):
+        loaded = artifact(name, arena, layout).load()
+        for number, (each, wanted) in enumerate(zip(inputs(model), expected, strict=True)):
+            own = {name: held(x, layout) for name, x in each.items()}
+            for got, y in zip(loaded.run(None, own), wanted, strict=True):
+                assert np.array_equal(got, held(y, layout)), (arena, number)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_row_is_there_when_it_is_read(name):
+    for arena in arenas(name, "nhwc"):
+        Interpreter(artifact(name, arena).plan).run()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_least_arena_holds_codes_of_most_tensors_alone(name):
+    whole, least = artifact(name, None).plan, artifact(name, "least").plan
+    assert {call.passes for call in whole.calls} == {1}
+    assert sum(call.passes == 2 for call in least.calls) >= 4
+    assert least.arena_bytes < 0.6 * whole.arena_bytes

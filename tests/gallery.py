@@ -14,6 +14,7 @@ from gallery_networks import (
     attention,
     batch_normalization,
     dynamic,
+    dynamic_in_rows,
     dynamic_lstm,
     embedding,
     float16,
@@ -746,6 +747,13 @@ NETWORKS = (
         " adds to sums, which is less at the border, is subtracted in the loop that makes them floats",
         dynamic,
         NHWC_LAYOUT,
+    ),
+    Entry(
+        "network_twice",
+        "`--arena least`: a layer between dynamic quantizations is computed twice, row by row, for the range of its"
+        " floats and for their codes, which alone are kept; rows outside the image hold the zero point",
+        dynamic_in_rows,
+        {**NHWC_LAYOUT, "arena": "least"},
     ),
     Entry(
         "dynamic_lstm",

@@ -361,6 +361,23 @@ def dynamic() -> ModelProto:
     return graph_model(nodes, {"x": ("float", (1, 2, 6, 5))}, {"y": None, "counts": None}, constants)
 
 
+def dynamic_in_rows() -> ModelProto:
+    """A convolution as quantize_dynamic writes it, and the quantization of its floats, which take most memory."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["codes", "step", "zero"], "quantize"),
+        helper.make_node("ConvInteger", ["codes", "w", "zero"], ["sums"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Cast", ["sums"], ["numbers"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["step", "w_scale"], ["unit"], "scales"),
+        helper.make_node("Mul", ["numbers", "unit"], ["scaled"], "scaled"),
+        helper.make_node("Relu", ["scaled"], ["floats"], "relu"),
+        helper.make_node("DynamicQuantizeLinear", ["floats"], ["y", "y_step", "y_zero"], "quantize_floats"),
+    ]
+    w = np.clip(np.rint(STATE(87).laplace(0, 25, (8, 2, 3, 3))), -127, 127).astype(np.int8)
+    constants = {"w": w, "w_scale": np.float32(0.009)}
+    outputs = dict.fromkeys(("y", "y_step", "y_zero"))
+    return graph_model(nodes, {"x": ("float", (1, 2, 12, 5))}, outputs, constants)
+
+
 def dynamic_lstm() -> ModelProto:
     """A recurrent layer as quantize_dynamic writes it, there and back, with a scale for each direction."""
     inputs, units, rows = 4, 6, 24

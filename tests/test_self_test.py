@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from batch import require
 from emulated import require_core
-from gallery_networks import float16, float_tail, in_rows, network_qdq, network_qop
+from gallery_networks import dynamic_in_rows, float16, float_tail, in_rows, network_qdq, network_qop
 from marks import share_at_first, some_at_first
 
 import qcgen
@@ -58,6 +58,7 @@ MODELS = {
     "float layers": (float_tail, {}),
     "float16 and double": (float16, {}),
     "with a status": (in_rows, {"arena": "least", "layout": "nhwc", "status": True}),
+    "in two passes": (dynamic_in_rows, {"arena": "least", "layout": "nhwc"}),
     "small": (network_qop, {}),
     "small, from QDQ": (network_qdq, {}),
 }

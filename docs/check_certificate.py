@@ -256,6 +256,7 @@ BINARY = {
     "Pow": real_power,
     "PRelu": lambda x, slope: np.where(x < 0, slope * x, x),
 }
+ARITHMETIC, SUMS = ("Add", "Sub", "Mul", "Div"), ("ConvInteger", "MatMulInteger")
 CONDITIONS = {
     "And": np.logical_and,
     "Equal": np.equal,
@@ -816,19 +817,59 @@ class Model:
 
     def fused(self, name, path, by):
         """The codes behind a quantized operator that is written in floats, and what moves or clamps its output."""
-        node = self.made.get(name)
+        node, chain = self.made.get(name), self.float_chain(name)
         x = [self.coded(i) for i in node.input] if node is not None else []
-        if not x or x[0] is None:
+        if chain is None and (not x or x[0] is None):
             raise InFloat
         for clip in path:
             if clip.op_type not in MOVES:
                 by = (*by[:2], *self.clip(clip, attributes(clip), by))
+        if chain is not None:
+            return self.after(path, *self.of_sums(*chain, by))
         if node.op_type in ("ReduceMean", "ReduceSum"):
             lo, hi = self.reduction(node, attributes(node), x[0], by)
             return self.after(path, lo, hi)
         zeros = x[1].zero if len(x) > 1 and x[1] is not None else None
         lo, hi = self.operator(node, node.op_type, attributes(node), x, zeros, lambda scale: self.bias(node, scale), by)
         return self.after(path, lo, hi)
+
+    def float_chain(self, name):
+        """(node, operations): integer sums that a Cast and operations with constants make floats of; else None.
+
+        Each operation is the name of an operator, a number for each channel or for all, and whether that comes first.
+        """
+        operations = []
+        while name in self.made:
+            node = self.made[name]
+            if node.op_type == "Cast":
+                sums = self.made.get(node.input[0])
+                return (sums, operations[::-1]) if sums and sums.op_type in SUMS else None
+            numbers = [self.number(i) for i in node.input] if node.op_type in ARITHMETIC else []
+            if len([i for i in numbers if i is None]) != 1 or self.names[id(node)] in self.in_float:
+                return None
+            is_first = numbers[0] is not None
+            operations.append((node.op_type, numbers[1 - is_first].reshape(-1, 1), is_first))
+            name = node.input[int(is_first)]
+        return None
+
+    def of_sums(self, node, operations, y):
+        """The codes of such floats: equation (95)."""
+        x, w = self.codes.get(node.input[0]), self.constants.get(node.input[1])
+        if x is None or w is None:
+            raise InFloat
+        x = Codes(x.lo, x.hi, x.bounds, f32(1), int(self.value(node, 2, np.int64(0)).reshape(-1)[0]))
+        w = Codes(w.astype(np.int64), w.astype(np.int64), x.bounds, f32(1))
+
+        def exact(acc, kept, low, high):
+            v = acc.astype(f32)
+            for kind, number, is_first in operations:
+                number = number[kept] if len(number) > 1 else number
+                v = BINARY[kind](*((number, v) if is_first else (v, number)))
+            return quantize(v, *y[:2], low, high)
+
+        kind = "Conv" if node.op_type == "ConvInteger" else "MatMul"
+        zeros = self.value(node, 3, np.int64(0)).astype(np.int64)
+        return self.linear(node, kind, attributes(node), x, w, zeros, lambda _: None, y, exact)
 
     def after(self, path, lo, hi):
         """The codes behind what moves the output of an operator."""
@@ -972,8 +1013,8 @@ class Model:
             return self.constants[node.input[i]]
         return (c.lo - c.zero).astype(f32) * np.asarray(c.scale, f32)
 
-    def linear(self, node, kind, a, x, w, w_zero, bias, y):
-        """Convolutions and products of matrices: (2) and (3)."""
+    def linear(self, node, kind, a, x, w, w_zero, bias, y, exact=None):
+        """Convolutions and products of matrices: (2) and (3), or with the codes that ``exact`` makes of sums."""
         last = kind != "Conv" or a.get("channels_last")
         weights, group = w.lo, a.get("group", 1)
         if kind != "Conv" and not a.get("transB"):
@@ -998,6 +1039,8 @@ class Model:
         lo, hi = np.where(outside, INT32[0], lo), np.where(outside, INT32[1], hi)
         scale = np.maximum(np.broadcast_to(unit / f32(y[0]), size), f32(2.0**-126))
         codes = [requantize(v, scale, *y[1:]) for v in (lo, hi)]
+        if exact:
+            codes = [exact(v[:, None], slice(None), *y[2:])[:, 0] for v in (lo, hi)]
         e = self.entry(node, "requantize", *codes)
         if e:
             seen = [np.moveaxis(v, -1 if last else 1, 0).reshape(v.shape[-1 if last else 1], -1) for v in (x.lo, x.hi)]
@@ -1009,7 +1052,7 @@ class Model:
             need((claimed[0] <= low) & (high <= claimed[1]), f"{e['node']}: x_range")
             kept = np.array(e["channels"])
             need((np.diff(kept) > 0).all() and kept[0] >= 0 and kept[-1] < size, f"{e['node']}: channels")
-            self.step(e, scale[kept], y, lo[kept], hi[kept])
+            self.step(e, scale[kept], y, lo[kept], hi[kept], exact and functools.partial(exact, kept=kept))
         if kind != "Conv":
             return [np.broadcast_to(v, (*x.lo.shape[:-1], size)) for v in codes]
         place = list(next(taps(ends[0][:, :1], weights.shape[2:], a, 0)).shape)
@@ -1051,16 +1094,18 @@ class Model:
             self.step(e, scale, y, lo, hi)
         return codes
 
-    def step(self, e, scale, y, lo, hi):
+    def step(self, e, scale, y, lo, hi, exact=None):
         """An output step: its interval, its bounds, its integers."""
         claimed = [np.array(v) for v in e["accumulator"]]
         need([v.shape == lo.shape for v in claimed], f"{e['node']}: accumulator has the kept channels")
         need((claimed[0] <= lo) & (hi <= claimed[1]), f"{e['node']}: accumulators lie within the interval")
         need((e["low"], e["high"]) in (y[2:], self.ahead(e["node"], y)), f"{e['node']}: low and high")
+        code = exact and functools.partial(exact, low=e["low"], high=e["high"])
         ends = [requantize(v, scale, y[1], e["low"], e["high"]) for v in claimed]
+        ends = [code(v[:, None])[:, 0] for v in claimed] if exact else ends
         need(np.array_equal(ends, e["y_range"]), f"{e['node']}: y_range")
         try:
-            self.points += check_step(e, scale, y[1], *claimed)
+            self.points += check_step(e, scale, y[1], *claimed, code)
         except Wrong as wrong:
             raise Wrong(f"{e['node']}: {wrong}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, frexp, log
@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     Interpolate,
     QuantizedBinary,
     Requantize,
+    RoundInSteps,
     RoundOnce,
     RoundTwice,
     Scaling,
@@ -346,19 +347,33 @@ def divide_away(total: Int64s, count: int) -> Int64s:
 def codes(by: Requantize, acc: Int64s, channel_axis: int = 0) -> Int64s:
     """The codes of accumulators whose ``channel_axis`` has a place for each channel of ``by``, or that share its one.
 
-    By equation (78) for RoundTwice, (79) for DivideAway, (1) for every other requantization.
+    By equation (78) for RoundTwice, (79) for DivideAway, (95) for RoundInSteps, (1) for every other requantization.
     """
     shape = [1] * acc.ndim
     if by.scale.size > 1:
         shape[channel_axis] = -1
     if isinstance(by, DivideAway):
         rounded = divide_away(acc.astype(np.int64) + by.offset, by.count)
+    elif isinstance(by, RoundInSteps):
+        return _round_in_steps(acc, by, shape)
     elif isinstance(by, RoundTwice):
         rounded = round_twice(acc, by.multiplier.reshape(shape), by.exponent.reshape(shape))
     else:
         return requantize(acc, by.scale.reshape(shape), by.zero_point, by.low, by.high)
     found: Int64s = np.clip(rounded + by.zero_point, by.low, by.high)
     return found
+
+
+_STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
+def _round_in_steps(acc: Int64s, by: RoundInSteps, shape: Sequence[int]) -> Int64s:
+    """Equation (95): the operations of the model in float32, one after the other, then (9)."""
+    value = acc.astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        for step in by.steps:
+            value = _STEPS[step.kind](value, step.operand.reshape(shape))
+    return quantize(value, float(by.y_scale), by.zero_point, by.low, by.high)
 
 
 def multiplier_scale(x_scale: Float32s, w_scale: Float32s, y_scale: Float32s) -> Float32s:

@@ -23,6 +23,7 @@ from qcgen.ir.program import (
     Int64s,
     RawAccumulator,
     Requantize,
+    RoundInSteps,
     RoundOnce,
     RoundTwice,
 )
@@ -33,6 +34,7 @@ from qcgen.requantize.fixed_point import split
 from qcgen.requantize.lines import MAX_SHIFT
 
 CONV_SCALE = "x_scale * w_scale / y_scale"
+STEPS_SCALE = "the codes for each unit of acc"
 """What sums of products are requantized by."""
 
 LINE_PARAMETERS = ("multiplier", "offset")
@@ -56,7 +58,7 @@ class Output:
     ``is_branchless``: the code's bounds are computed, not chosen.
     ``is_per_channel``: the C function reads a table and so needs the channel. ``acc_type``: that of accumulators in C.
     ``emulation``: the function of templates/library that computes both roundings. ``rounds_up``: halves, if it is
-    rounded once.
+    rounded once. ``scale``: what the multiplier is, in words.
     """
 
     kind: str
@@ -82,6 +84,7 @@ class Output:
     texts: Mapping[str, str] = field(default_factory=dict)
     acc_type: str = "int32_t"
     rounds_up: bool = False
+    scale: str = CONV_SCALE
 
     @property
     def is_line_per_channel(self) -> bool:
@@ -165,6 +168,8 @@ def prepare_requantize(
     """
     if isinstance(meaning, RoundTwice | DivideAway):
         bits = 0  # its roundings are those of whole sums
+    if isinstance(meaning, RoundInSteps):
+        scale = STEPS_SCALE
     if isinstance(meaning, RoundTwice):
         lifted = np.maximum(np.abs(interval.lo), np.abs(interval.hi)) << np.maximum(meaning.exponent, 0)
         prove(bool(((lifted < 2**31) | (meaning.exponent <= 0)).all()), "sums times 2^exponent fit int32")
@@ -187,7 +192,7 @@ class _Step:
     def __init__(self, meaning: Requantize, interval: AccumulatorInterval) -> None:
         self.meaning, self.interval = meaning, interval
         bounds = (meaning.zero_point, meaning.low, meaning.high)
-        arrays = (meaning.scale, *multipliers(meaning), interval.lo, interval.hi)
+        arrays = (*meaning.numbers, interval.lo, interval.hi)
         self._key = (type(meaning), *bounds, *(array.tobytes() for array in arrays))
         self._hash = hash(self._key)
 
@@ -308,7 +313,8 @@ def _fixed(
         offset=None if "offset" in common.tables else _shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
         word=fixed.word,
-        meaning=f"acc{f' / {2**fixed.bits}' if fixed.bits else ''} * {scale} + y_zero_point, rounded.",
+        meaning=_meaning(fixed, scale),
+        scale=scale,
         emulation=_emulation(meaning),
         numbers={p.role: int(p.values[0]) for p in parameters if p.role in shared},
         texts={p.role: p.meaning.removesuffix(".") for p in parameters if p.role in shared},
@@ -341,12 +347,22 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
             numbers |= {"rounding": "twice"}
         case DivideAway(offset=of_sum, count=count):
             numbers |= {"rounding": "away", "of_sum": of_sum, "count": count}
+        case RoundInSteps():
+            numbers |= {"rounding": "steps"}
     if fixed.arithmetic == "narrow":
         numbers |= {"limit_low": fixed.clamp_low, "limit_high": fixed.clamp_high}
     if fixed.is_guarded or fixed.arithmetic == "soft-float":
         mantissa, exponent = multipliers(stairs.requantize)
         numbers |= {"mantissa": mantissa, "exponent": exponent - fixed.bits}
     return numbers
+
+
+def _meaning(fixed: FixedPoint, scale: str) -> str:
+    """What the output step computes, for its comment."""
+    acc = f"acc{f' / {2**fixed.bits}' if fixed.bits else ''}"
+    if scale == STEPS_SCALE:
+        return f"the code that the model's float32 operations make of {acc}."
+    return f"{acc} * {scale} + y_zero_point, rounded."
 
 
 def _emulation(meaning: Requantize) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
-from qcgen.ir.program import DivideAway, Int64s, RoundTwice
+from qcgen.ir.program import DivideAway, Int64s, RoundInSteps, RoundTwice
 from qcgen.ir.types import Bools
 from qcgen.requantize import lines, multiply_high
 from qcgen.requantize.fixed_point import (
@@ -65,11 +65,19 @@ def choose(
         fixed = _narrow(stairs, most_shift) if narrow else None
     if fixed is None:
         fixed = _cheapest_narrow(stairs, most_shift) if narrow else _cheapest(stairs, most_shift, bits)
+    if fixed.guard.any() and isinstance(stairs.requantize, RoundInSteps):
+        fixed = line_in_64_bits(stairs) or fixed
     if fixed.bits:
         fixed = _without_offset(fixed, stairs, most_shift)
     if same_steps:
         fixed = replace(fixed, guard=np.where(fixed.guard == 0, 0, windows_that_never_close(fixed.shift)))
     return replace(fixed, forms=_count_forms(fixed, stairs), comparisons=certify(fixed, stairs))
+
+
+def line_in_64_bits(stairs: Staircase) -> FixedPoint | None:
+    """The line *wide* if it is exact in every channel, and nothing need be emulated; None else."""
+    fixed = _wide(stairs)
+    return None if fixed is None or fixed.guard.any() or not fits(fixed, stairs).all() else fixed
 
 
 def _cheapest(stairs: Staircase, most_shift: int, bits: int = 0) -> FixedPoint:

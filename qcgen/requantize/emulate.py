@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcgen import arithmetic
-from qcgen.ir.program import DivideAway, Float32s, Int64s, Requantize, RoundTwice
+from qcgen.ir.program import DivideAway, Float32s, Int64s, Requantize, RoundInSteps, RoundTwice
 
 MANTISSA_BITS = 24  # of a float32, the hidden one included
 
@@ -35,7 +35,7 @@ def emulate(acc: Int64s, requantize: Requantize) -> Int64s:
     (fl32 of the product), the result is rounded to an integer; all three times half goes to even. Only products below
     2^-126 would round otherwise in float32, and they give 0 either way. (78) and (79) are in integers already.
     """
-    if isinstance(requantize, RoundTwice | DivideAway):
+    if isinstance(requantize, RoundTwice | DivideAway | RoundInSteps):
         return arithmetic.codes(requantize, acc)
     shape = (-1,) + (1,) * (acc.ndim - 1)
     mantissa, exponent = (part.reshape(shape) for part in decompose(requantize.scale))

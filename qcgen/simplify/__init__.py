@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from qcgen.ir.program import Program
 from qcgen.simplify.fold import fold_clamps, fold_pads
+from qcgen.simplify.join_steps import join_steps
 from qcgen.simplify.join_tables import join_tables
 from qcgen.simplify.remove import join_movement, remove_dead, remove_identities
 from qcgen.simplify.remove_channels import remove_channels
@@ -16,6 +17,7 @@ PASSES: tuple[Callable[[Program], Program], ...] = (
     remove_dead,
     join_movement,
     remove_identities,
+    join_steps,
     fold_clamps,
     fold_pads,
     join_tables,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from qcgen.ir.program.tensor import Float32s, Int64s
 from qcgen.ir.types import Array
@@ -25,6 +28,11 @@ class Requantize:
         """The same of some channels, given by their numbers or by a mask."""
         return replace(self, scale=self.scale[channels])
 
+    @property
+    def numbers(self) -> tuple[Array, ...]:
+        """All that a channel's codes depend on besides the bounds."""
+        return (self.scale,)
+
 
 @dataclass(frozen=True)
 class RoundTwice(Requantize):
@@ -43,6 +51,11 @@ class RoundTwice(Requantize):
         multiplier, exponent = (part[channels] for part in (self.multiplier, self.exponent))
         return replace(self, scale=self.scale[channels], multiplier=multiplier, exponent=exponent)
 
+    @property
+    def numbers(self) -> tuple[Array, ...]:
+        """All that a channel's codes depend on besides the bounds."""
+        return self.scale, self.multiplier, self.exponent
+
 
 @dataclass(frozen=True)
 class DivideAway(Requantize):
@@ -54,6 +67,45 @@ class DivideAway(Requantize):
 
     offset: int
     count: int
+
+    @property
+    def numbers(self) -> tuple[Array, ...]:
+        """All that a channel's codes depend on besides the bounds."""
+        return self.scale, np.array([self.offset, self.count])
+
+
+@dataclass(frozen=True)
+class RoundedStep:
+    """An operation in float32 on a sum that has become a number: with the ``operand`` (M,) of its channel behind it.
+
+    Factors and divisors are positive, so that a larger number stays the larger one.
+    """
+
+    kind: Literal["add", "sub", "mul", "div"]
+    operand: Float32s
+
+
+@dataclass(frozen=True)
+class RoundInSteps(Requantize):
+    """The same in more steps, each rounded: y = clamp(round_half_even(fl32(v / y_scale)) + zero_point, low, high).
+
+    v is fl32(acc) after all ``steps``. ``scale`` is about what they multiply it with in all, divided by ``y_scale``:
+    for whoever searches a line; no output depends on it.
+    """
+
+    steps: tuple[RoundedStep, ...]
+    y_scale: np.float32
+
+    def take(self, channels: Array) -> RoundInSteps:
+        """The same of some channels, given by their numbers or by a mask."""
+        steps = tuple(replace(step, operand=step.operand[channels]) for step in self.steps)
+        return replace(self, scale=self.scale[channels], steps=steps)
+
+    @property
+    def numbers(self) -> tuple[Array, ...]:
+        """All that a channel's codes depend on besides the bounds."""
+        kinds = np.array([step.kind for step in self.steps])
+        return self.scale, np.array(self.y_scale), kinds, *(step.operand for step in self.steps)
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from math import prod
 
 from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.wide import WIDE_ADD, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.fuse_convolution import bias_operand, quantized_operands, weights
-from qcgen.rewrite.kept_in_float import is_kept, is_product_kept
+from qcgen.rewrite.fuse_products import factors_of, quantized_operands, weights
+from qcgen.rewrite.kept_in_float import is_kept
 from qcgen.rewrite.one_type import operand_of_type
-from qcgen.rewrite.quantization import activation, dequantized, named, quantizer
+from qcgen.rewrite.quantization import (
+    Dequantized,
+    Quantizer,
+    activation,
+    activation_of_codes,
+    dequantized,
+    has_16_bits,
+    named,
+    quantizer,
+    quantizer_to_codes,
+)
 from qcgen.rewrite.spellings import axes_of
 from qcgen.rewrite.wiring import Change, Wiring
 
-# Two dequantized tensors, Add or Mul, QuantizeLinear: one QLinearAdd or QLinearMul.
+# Two dequantized tensors, Add, Mul or Sub, QuantizeLinear: one QLinearAdd or QLinearMul, or one of qcgen's own.
 
 BINARY = {("", "Add"): "QLinearAdd", ("", "Mul"): "QLinearMul"}
 """The operators of com.microsoft, by the operator that they compute."""
 
+WIDE_BINARY = {("", "Add"): WIDE_ADD, ("", "Mul"): WIDE_MUL, ("", "Sub"): WIDE_SUB}
+"""Those of qcgen's own domain, where some codes have 16 bits."""
+
 
 def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
-    """Add or Mul of 8-bit tensors, one of which may be constant; all codes get the output's type."""
-    op_type = BINARY.get((node.domain, node.op_type))
-    if op_type is None or len(node.inputs) != 2:
+    """Add, Mul or Sub of tensors, one of which may be constant; of 8-bit codes all get the output's type."""
+    key = node.domain, node.op_type
+    if key not in WIDE_BINARY or len(node.inputs) != 2:
         return None
-    a, b, y = (*(activation(wiring, name) for name in node.inputs), quantizer(wiring, node.outputs[0]))
+    a, b = (activation_of_codes(wiring, name) for name in node.inputs)
+    y = quantizer_to_codes(wiring, node.outputs[0])
     if a is None or b is None or y is None:
+        return None
+    if has_16_bits(a, b, y):
+        domain, op_type = WIDE_BINARY[key]
+        operands, constants = quantized_operands(wiring, (a, b, y))
+        fused = Node(node.name, op_type, domain, operands, (y.output,), {})
+        return Change(y.node, (fused,), remove=(node,), constants=constants)
+    if key not in BINARY:
         return None
     dtype = y.quantization.dtype
     first = operand_of_type(wiring, a, dtype, node, "a")
     second = operand_of_type(wiring, b, dtype, node, "b")
     meaning, constants = named(wiring, y.quantization, y.output)
     inputs = (*first.names, *second.names, *meaning.names)
-    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), {}, in_float=is_kept(wiring, y, a, b))
+    kept = is_kept(wiring, y, a, b)
+    fused = Node(node.name, BINARY[key], "com.microsoft", inputs, (y.output,), {}, in_float=kept)
     constants = {**first.constants, **second.constants, **constants}
     return Change(y.node, (*first.nodes, *second.nodes, fused), remove=(node,), constants=constants)
 
@@ -50,15 +73,20 @@ UNARY = {
 }
 """The operators of com.microsoft, by the operator that they compute."""
 
+MOST_PIXELS = 2**14
+"""Of an image whose mean is taken: sums of codes of 16 bits stay within int32, wherever they start."""
+
 
 def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
-    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on 8-bit codes; all codes get the output's type."""
+    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on codes; of 8 bits all get the output's type."""
     op_type = UNARY.get((node.domain, node.op_type))
     if op_type is None or _is_dilated(node):
         return None
-    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
+    x, y = activation_of_codes(wiring, node.input(0)), quantizer_to_codes(wiring, node.outputs[0])
     if x is None or y is None:
         return None
+    if has_16_bits(x, y):
+        return _wide_mean(wiring, node, x, y) if node.op_type == "GlobalAveragePool" else None
     operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
     meaning, constants = named(wiring, y.quantization, y.output)
     attributes = _attributes(node)
@@ -66,6 +94,31 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept)
     constants = {**operand.constants, **constants}
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
+
+
+def _wide_mean(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
+    shape = wiring.graph.value(node.input(0)).fixed_shape
+    if shape is None or prod(shape[2:]) > MOST_PIXELS:
+        return None
+    return _on_codes(wiring, node, WIDE_MEAN, x, y, {})
+
+
+def _on_codes(
+    wiring: Wiring,
+    node: Node,
+    key: tuple[str, str],
+    x: Dequantized,
+    y: Quantizer,
+    attributes: Mapping[str, Attribute],
+    *,
+    in_float: bool = False,
+) -> Change:
+    """An operator of qcgen's own domain on codes, without a change of their types."""
+    x_meaning, x_constants = named(wiring, x.quantization, x.codes)
+    y_meaning, y_constants = named(wiring, y.quantization, y.output)
+    inputs = (x.codes, *x_meaning.names, *y_meaning.names)
+    fused = Node(node.name, key[1], key[0], inputs, (y.output,), attributes, in_float=in_float)
+    return Change(y.node, (fused,), remove=(node,), constants={**x_constants, **y_constants})
 
 
 def _is_dilated(node: Node) -> bool:
@@ -99,86 +152,8 @@ def fuse_reduction(wiring: Wiring, node: Node) -> Change | None:
     x, y, axes = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0]), axes_of(wiring, node)
     if x is None or y is None or (not axes and node.attributes.get("noop_with_empty_axes", 0)):
         return None
-    x_meaning, x_constants = named(wiring, x.quantization, x.codes)
-    y_meaning, y_constants = named(wiring, y.quantization, y.output)
     attributes = {"keepdims": node.attributes.get("keepdims", 1), **({"axes": axes} if axes else {})}
-    domain, op_type = fused
-    inputs = (x.codes, *x_meaning.names, *y_meaning.names)
-    sums = Node(node.name, op_type, domain, inputs, (y.output,), attributes, in_float=True)
-    return Change(y.node, (sums,), remove=(node,), constants={**x_constants, **y_constants})
-
-
-# Dequantized matrices, MatMul, QuantizeLinear: one QLinearMatMul.
-
-
-def fuse_matmul(wiring: Wiring, node: Node) -> Change | None:
-    """MatMul of 8-bit data per tensor with 8-bit data, or with constant weights, per tensor or per column."""
-    if (node.domain, node.op_type) != ("", "MatMul"):
-        return None
-    a, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
-    b = activation(wiring, node.input(1)) or weights(wiring, node.input(1), 1)
-    if a is None or b is None or y is None:
-        return None
-    operands, constants = quantized_operands(wiring, (a, b, y))
-    fused = Node(
-        node.name, "QLinearMatMul", "", operands, (y.output,), {}, in_float=is_product_kept(wiring, node, a, b, y)
-    )
-    return Change(y.node, (fused,), remove=(node,), constants=constants)
-
-
-# Dequantized data and weights, Gemm, QuantizeLinear: one QGemm.
-
-
-@dataclass(frozen=True)
-class Factors:
-    """alpha * A * B + beta * C."""
-
-    alpha: float
-    beta: float
-
-
-def fuse_gemm(wiring: Wiring, node: Node) -> Change | None:
-    """Gemm on 8-bit data per tensor and 8-bit weights, per tensor or per column of the product."""
-    if (node.domain, node.op_type) != ("", "Gemm"):
-        return None
-    axis, factors = 0 if node.attributes.get("transB") else 1, factors_of(node)
-    x, w, y = (
-        activation(wiring, node.input(0)),
-        weights(wiring, node.input(1), axis),
-        quantizer(wiring, node.outputs[0]),
-    )
-    if x is None or w is None or y is None or factors is None or len(wiring.graph.constants[w.codes].shape) != 2:
-        return None
-    if x.quantization.dtype is not y.quantization.dtype:  # QGemm has one type for both, and onnxruntime computes float
-        return None
-    # QGemm multiplies its bias by alpha too and has no beta. As onnxruntime, fuse other factors only without a bias.
-    plain = factors.alpha == factors.beta == 1.0
-    if node.input(2) and not plain:
-        return None
-    bias = bias_operand(wiring, node, axis, (x, w, y), 1.0, strict=False)
-    if bias is None:
-        return None
-    operands, constants = quantized_operands(wiring, (x, w, y))
-    attributes = {key: value for key, value in node.attributes.items() if key in ("transA", "transB", "alpha")}
-    inputs = (*operands[:6], next(iter(bias), ""), *operands[6:])
-    fused = Node(
-        node.name,
-        "QGemm",
-        "com.microsoft",
-        inputs,
-        (y.output,),
-        attributes,
-        in_float=is_product_kept(wiring, node, x, w, y),
-    )
-    return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
-
-
-def factors_of(node: Node) -> Factors | None:
-    """alpha and beta, None unless they are numbers and alpha is positive."""
-    alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
-    if not isinstance(alpha, int | float) or not isinstance(beta, int | float) or alpha <= 0:
-        return None
-    return Factors(float(alpha), float(beta))
+    return _on_codes(wiring, node, fused, x, y, attributes, in_float=True)
 
 
 # Dequantized data and weights, Gemm or MatMul, and no QuantizeLinear: a QGemm with a float output.

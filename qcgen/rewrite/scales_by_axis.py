@@ -9,8 +9,8 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.decompose_float_ops import Steps
-from qcgen.rewrite.fuse_convolution import weights
 from qcgen.rewrite.fuse_normalization import float_constant
+from qcgen.rewrite.fuse_products import weights
 from qcgen.rewrite.quantization import (
     Dequantized,
     GraphQuantization,

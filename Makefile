@@ -68,7 +68,7 @@ emulated: c-compiler .venv/dev
 	$(PYTEST) --dist loadgroup --emulated -m emulated
 
 exhaustive: c-compiler .venv/dev
-	$(PYTEST) --exhaustive -m exhaustive
+	$(PYTEST) --dist load --exhaustive -m exhaustive
 
 eva: c-compiler .venv/dev
 	$(PYTEST) --dist load --eva -m eva

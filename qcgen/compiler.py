@@ -200,7 +200,8 @@ def compile_graph(
     else:
         if node is None and options.numerics == "onnxruntime":
             graph = fold_operators(graph)
-        program = lower(check(graph), numerics=options.numerics)
+        graph = check(graph)
+        program = lower(graph, numerics=options.numerics)
     inputs = tuple(graph.value(name) for name in graph.inputs)
     origin = graph.origin and replace(graph.origin, inputs=inputs, outputs=graph.outputs)
     if options.io == "quantized":

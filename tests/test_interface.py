@@ -115,9 +115,8 @@ static int expected(float value)
 
 int main(void)
 {
-    uint32_t bits = FIRST;
-
-    do {
+    for (uint64_t at = FIRST; at < BEHIND; at += STEP) {
+        const uint32_t bits = (uint32_t)at;
         float value;
 
         memcpy(&value, &bits, sizeof value);
@@ -125,8 +124,7 @@ int main(void)
             printf("%08lx: %d, not %d", (unsigned long)bits, net_quantize_x(value), expected(value));
             return 0;
         }
-        bits += STEP;
-    } while (bits >= STEP);
+    }
     for (int code = LOWEST; code <= HIGHEST; code++) {
         if (net_dequantize_y((NET_Y_TYPE)code) != (float)(code - NET_Y_ZERO_POINT) * NET_Y_SCALE) {
             printf("%d", code);
@@ -137,15 +135,16 @@ int main(void)
 """
 
 
-def conversions(folder, pair, step, change=("", "")):
-    """What differs first between the header's functions and QuantizeLinear, over each ``step``-th float."""
+def conversions(folder, pair, step, change=("", ""), words=(0, 2**32)):
+    """What differs first between the header's functions and QuantizeLinear, over each ``step``-th float of these."""
     artifact = layer(*pair)
     limits = np.iinfo(pair[2])
     files = {**artifact.files, "net.h": artifact.files["net.h"].replace(*change)}
     assert change == ("", "") or files["net.h"] != artifact.files["net.h"]
     for name, text in (*files.items(), ("main.c", CONVERSIONS)):
         (folder / name).write_text(text)
-    flags = [f"-DSTEP={step}u", f"-DLOWEST=({limits.min})", f"-DHIGHEST=({limits.max})", "-DFIRST=0u", "-O2"]
+    flags = [f"-DSTEP={step}u", f"-DLOWEST=({limits.min})", f"-DHIGHEST=({limits.max})", "-O2"]
+    flags += [f"-D{name}={word}ull" for name, word in zip(("FIRST", "BEHIND"), words, strict=True)]
     subprocess.run(["gcc", *STRICT_FLAGS, *flags, "main.c", "-lm", "-o", "main"], cwd=folder, check=True)
     return subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, check=True).stdout
 
@@ -157,10 +156,11 @@ def test_codes_are_those_of_quantizelinear_for_some_floats(pair, tmp_path):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("words", [(0, 2**31), (2**31, 2**32)], ids=["above 0", "below 0"])
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
-def test_codes_are_those_of_quantizelinear_for_every_float(pair, tmp_path):
+def test_codes_are_those_of_quantizelinear_for_every_float(pair, words, tmp_path):
     require("gcc")
-    assert conversions(tmp_path, pair, 1) == ""
+    assert conversions(tmp_path, pair, 1, words=words) == ""
 
 
 @pytest.mark.parametrize(

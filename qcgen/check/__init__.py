@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from qcgen.check.conv import check_conv
 from qcgen.check.flow import float_problems
@@ -55,8 +56,9 @@ def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[P
 
 
 def check(graph: Graph) -> Graph:
-    """The graph itself if it can be compiled; otherwise ModelRejected with every problem that was found.
+    """The graph itself if it can be compiled, with a note of each node in doubt that is well-formed after all.
 
+    Otherwise ModelRejected with every problem that was found.
     ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. Each root cause is reported
     once; follow-on errors are suppressed, and nodes of one operator with the same problem are named together.
     """
@@ -71,7 +73,9 @@ def check(graph: Graph) -> Graph:
     problems += contradictions(graph, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
-    return graph
+    left = [node for node in graph.nodes if node.name in graph.doubts]
+    notes = (f"{named_nodes([node])} stays as it is: {graph.doubts[node.name]}; please report this" for node in left)
+    return replace(graph, notes=(*graph.notes, *notes)) if left else graph
 
 
 def _since(node: Node) -> int:

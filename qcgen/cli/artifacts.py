@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from qcgen.artifact import Artifact
@@ -20,9 +20,13 @@ from qcgen.plan.names import node_names, prefix_of
 def read_model(args: argparse.Namespace, model: str) -> Graph:
     """The model's graph, symbolic dimensions fixed, which prints what was assumed of it; raises ModelRejected."""
     graph = read(model, by_name(args, "dims"), dict(args.constants), args.outputs, args.batch)
-    for note in graph.notes:
-        print(f"qcgen: {printable(note)}", file=sys.stderr)
+    _print_notes(graph.notes)
     return graph
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        print(f"qcgen: {printable(note)}", file=sys.stderr)
 
 
 def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifact]:
@@ -31,7 +35,9 @@ def compiled(args: argparse.Namespace, model: str, graph: Graph) -> list[Artifac
     if len(nodes) > 1:
         return _each(args, model, graph, nodes)
     node = nodes[0] if nodes else None
-    return [compile_graph(graph, compile_options(args), _prefix(args, model), Path(model).name, node, args.strict)]
+    found = compile_graph(graph, compile_options(args), _prefix(args, model), Path(model).name, node, args.strict)
+    _print_notes(note for note in found.notes if note not in graph.notes)
+    return [found]
 
 
 def compiled_together(args: argparse.Namespace, models: Sequence[str]) -> list[Artifact] | None:

@@ -88,7 +88,8 @@ class Graph:
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
     ``origin`` leads back to what the user gave, for whoever judges the result. ``narrow`` names the tensors that
-    have codes of 4 or 2 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model.
+    have codes of 4 or 2 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model. ``doubts``: the
+    nodes at which patterns failed, by their names, and what they raised: mostly malformed ones, which check finds.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Graph:
     origin: Origin | None = None
     narrow: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def used(self) -> frozenset[str]:

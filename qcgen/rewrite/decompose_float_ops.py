@@ -10,7 +10,7 @@ from qcgen.geometry import window_of
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fuse_normalization import float_constant
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 
 class Steps:
@@ -79,7 +79,7 @@ def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
 def _epsilon(node: Node) -> np.float32:
     epsilon = node.attributes.get("epsilon", 1e-5)
     if not isinstance(epsilon, int | float):
-        raise TypeError("epsilon is not a number")
+        raise NoMatch
     return np.float32(epsilon)
 
 
@@ -101,6 +101,8 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
 
 def _matmul(wiring: Wiring, node: Node) -> Change | None:
     """The product with a constant vector is that with a matrix of one row or column."""
+    if len(node.inputs) != 2:
+        return None
     a, b = (wiring.constant(name) for name in node.inputs)
     shape = wiring.graph.value(node.outputs[0]).fixed_shape
     is_row, is_column = (vector is not None and vector.ndim == 1 for vector in (a, b))

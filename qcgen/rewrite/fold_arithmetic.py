@@ -126,4 +126,7 @@ def dequantize(operands: Operands) -> tuple[Array, ...] | None:
 
 def _parameter(operands: Operands, parameter: Array) -> Array:
     axis, block = operands.integer("axis", 1), operands.integer("block_size", 0)
-    return by_element(parameter, operands[0].shape, axis, block)
+    found = by_element(parameter, operands[0].shape, axis, block)
+    if found is None:
+        raise ValueError("scale and zero point have one element for each place or block")
+    return found

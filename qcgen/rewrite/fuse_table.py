@@ -130,11 +130,7 @@ def _applied(wiring: Wiring, node: Node, names: tuple[str, ...], depth: int) -> 
         return None
     if not _keeps_shape(wiring, first, names, max(len(function.values) for function in functions), axes):
         return None
-    try:
-        values = pointwise.value(wiring, node, tuple(function.values for function in functions))
-    except TypeError:
-        # A malformed attribute; check reports it.
-        return None
+    values = pointwise.value(wiring, node, tuple(function.values for function in functions))
     return _Function(first, values, next(iter(axes), None))
 
 

@@ -26,7 +26,7 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
     raised = _raised(wiring, node)
     if raised is None:
         return None
-    quotient = wiring.producers[node.input(0)]
+    quotient = wiring.maker(node.input(0))
     x, product = quotient.input(0), _reader(wiring, raised, "Mul")
     maker = wiring.producers.get(x)
     if maker is not None and maker.op_type == "DequantizeLinear":
@@ -134,12 +134,12 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     """
     if not _is(node, "Div"):
         return None
-    deviations, root = wiring.producers[node.input(0)], wiring.producers[node.input(1)]
+    deviations, root = wiring.maker(node.input(0)), wiring.maker(node.input(1))
     x = deviations.input(0)
     shape, product = wiring.graph.value(x).fixed_shape, wiring.only_reader(node.outputs[0])
     if shape is None or product is None or not _is(product, "Mul") or not _is(deviations, "Sub"):
         return None
-    mean, epsilon = wiring.producers[deviations.input(1)], _epsilon(wiring, deviations, root, len(shape))
+    mean, epsilon = wiring.maker(deviations.input(1)), _epsilon(wiring, deviations, root, len(shape))
     scale = _row(wiring, product, node.outputs[0], shape)
     if _averaged(wiring, mean, len(shape)) != x or epsilon is None or scale is None:
         return None
@@ -165,20 +165,20 @@ def _averaged(wiring: Wiring, node: Node, rank: int) -> str | None:
 
 def _epsilon(wiring: Wiring, deviations: Node, root: Node, rank: int) -> float | None:
     """What is added to the mean of the squared deviations before its root is taken."""
-    total = wiring.producers[root.input(0)] if _is(root, "Sqrt") else None
+    total = wiring.maker(root.input(0)) if _is(root, "Sqrt") else None
     if total is None or not _is(total, "Add"):
         return None
     for variance, epsilon in (total.inputs, total.inputs[::-1]):
         number = wiring.constant(epsilon)
         if number is not None and number.size == 1:
-            squares = wiring.producers[_averaged(wiring, wiring.producers[variance], rank) or ""]
+            squares = wiring.maker(_averaged(wiring, wiring.maker(variance), rank) or "")
             return float(number.reshape(())) if _is_square(wiring, squares, deviations) else None
     return None
 
 
 def _is_square(wiring: Wiring, node: Node, deviations: Node) -> bool:
     """Whether the node squares the deviations, or others that were computed alike."""
-    maker = wiring.producers[node.input(0)]
+    maker = wiring.maker(node.input(0))
     if (maker.op_type, maker.inputs) != (deviations.op_type, deviations.inputs):
         return False
     exponent = wiring.constant(node.input(1))

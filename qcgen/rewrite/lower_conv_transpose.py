@@ -14,7 +14,7 @@ from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.fuse_products import weights
 from qcgen.rewrite.quantization import Dequantized, dequantized
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 
 def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
@@ -86,7 +86,7 @@ def _axes(wiring: Wiring, node: Node) -> tuple[TransposedAxis, ...] | None:
 
 def _numbers(value: object) -> tuple[int, ...]:
     if not isinstance(value, tuple) or not all(isinstance(number, int) for number in value):
-        raise TypeError("no list of integers")
+        raise NoMatch
     return value
 
 
@@ -176,8 +176,8 @@ def _bias(wiring: Wiring, node: Node, spread: _Spread, constant: Callable[[str, 
     """The bias of each phase: a constant, or a dequantized one."""
     found, name = dequantized(wiring, node.input(2)), node.input(2)
     if found is None:
-        return [], constant("bias", spread.values(wiring.graph.constants[name]))
-    codes = constant("bias_codes", spread.values(wiring.graph.constants[found.codes]))
+        return [], constant("bias", spread.values(wiring.known(name)))
+    codes = constant("bias_codes", spread.values(wiring.known(found.codes)))
     by = found.quantization
     scale, zero_point = (spread.values(values) if values.ndim else values for values in (by.scale, by.zero_point))
     parameters = (codes, constant("bias_scale", scale), constant("bias_zero_point", zero_point))

@@ -11,7 +11,7 @@ from qcgen import functions
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.clamps import clamp_of
-from qcgen.rewrite.wiring import Wiring
+from qcgen.rewrite.wiring import NoMatch, Wiring
 
 Function = Callable[[Array], Array]
 
@@ -20,7 +20,7 @@ def _number(node: Node, name: str, default: float) -> float:
     """An attribute as the float32 that the model holds."""
     value = node.attributes.get(name, default)
     if not isinstance(value, int | float):
-        raise TypeError(f"{name} is not a number")
+        raise NoMatch
     return float(np.float32(value))
 
 
@@ -72,7 +72,7 @@ def _thresholded_relu(node: Node) -> Function:
 def _gelu(node: Node) -> Function:
     approximation = node.attributes.get("approximate", "none")
     if approximation not in ("none", "tanh"):
-        raise TypeError("approximate is neither none nor tanh")
+        raise NoMatch
     return functions.gelu_tanh if approximation == "tanh" else functions.gelu
 
 

@@ -87,21 +87,24 @@ class Dequantized:
     quantization: GraphQuantization
 
 
-def by_element(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
+def by_element(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array | None:
     """A scale or zero point in a shape that broadcasts with a tensor: per tensor, along an axis, or in blocks of it.
 
-    Source: ONNX DequantizeLinear-21; the last block may be shorter.
+    None if it has not one element for each place or block. Source: ONNX DequantizeLinear-21; the last block may be
+    shorter.
     """
+    if parameter.size == 1 and not block:
+        return parameter.reshape(())
+    if not -len(shape) <= axis < len(shape) or block < 0:
+        return None
     if block:
         of_blocks = list(shape)
         of_blocks[axis] = -(-shape[axis] // block)
-        if block < 0 or parameter.shape != tuple(of_blocks):
-            raise ValueError("scale and zero point have one element for each block")
+        if parameter.shape != tuple(of_blocks):
+            return None
         return np.take(parameter, np.arange(shape[axis]) // block, axis=axis)
-    if parameter.size == 1:
-        return parameter.reshape(())
     if parameter.shape != (shape[axis],):
-        raise ValueError("scale and zero point have one element for each place of the axis")
+        return None
     return parameter.reshape(-1, *(1,) * (len(shape) - axis % len(shape) - 1))
 
 

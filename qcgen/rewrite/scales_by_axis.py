@@ -19,7 +19,7 @@ from qcgen.rewrite.quantization import (
     is_quantize,
     quantization_of,
 )
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 ONE = np.asarray(1, np.float32)
 
@@ -107,8 +107,11 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
 def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
     axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
     if not isinstance(axis, int) or not isinstance(block, int):
-        raise TypeError("axis and block_size are integers")
-    return by_element(parameter, shape, axis, block)
+        raise NoMatch
+    found = by_element(parameter, shape, axis, block)
+    if found is None:
+        raise NoMatch
+    return found
 
 
 def _divided(wiring: Wiring, node: Node, scales: Array, zero: Array | None, shape: tuple[int, ...]) -> Change | None:

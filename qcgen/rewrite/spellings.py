@@ -12,7 +12,7 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.quantization import quantizer_to_codes
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 # Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
 
@@ -134,13 +134,18 @@ def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
     packed, scales, zeros = (wiring.constant(node.input(index)) for index in (1, 2, 3))
     if packed is None or scales is None or scales.dtype != np.float32 or level > 1 or bits not in (2, 4, 8):
         return None
+    if min(k, n, block) < 1 or (node.input(3) and zeros is None):
+        return None
     blocks = -(-k // block)
+    if scales.size != n * blocks or packed.size * 8 != n * blocks * block * bits:
+        return None
     codes = _unpacked(packed.reshape(n, -1), bits)[:, : blocks * block].reshape(n, blocks, block)
     zero = np.full((n, blocks), 1 << (bits - 1))
-    if node.input(3):
-        if zeros is None:
+    if zeros is not None:
+        is_plain = zeros.dtype == np.float32
+        if zeros.size != n * (blocks if is_plain else -(-blocks * bits // 8)):
             return None
-        zero = zeros if zeros.dtype == np.float32 else _unpacked(zeros.reshape(n, -1), bits)[:, :blocks]
+        zero = zeros if is_plain else _unpacked(zeros.reshape(n, -1), bits)[:, :blocks]
     difference = codes.astype(np.float32) - zero.reshape(n, blocks, 1).astype(np.float32)
     numbers = (difference * scales.reshape(n, blocks, 1)).reshape(n, -1)[:, :k]
     steps, bias = Steps(wiring, node), node.input(5)
@@ -153,7 +158,7 @@ def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
 def _integer(node: Node, name: str) -> int:
     value = node.attributes.get(name, {"bits": 4, "accuracy_level": 0}.get(name))
     if not isinstance(value, int):
-        raise TypeError(f"{name} is not an integer")
+        raise NoMatch
     return value
 
 

@@ -9,6 +9,13 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import Array
 
 
+class NoMatch(Exception):
+    """Raised by a pattern where the nodes around are others than it is looked for in, or are malformed.
+
+    Then they stay as they are, and check reports what is malformed.
+    """
+
+
 @dataclass(frozen=True)
 class Change:
     """``nodes`` take the place of ``anchor``; the nodes in ``remove`` (the anchor need not be named) go.
@@ -41,6 +48,7 @@ class Wiring:
         self.producers: dict[str, Node] = {}
         self.readers: dict[str, tuple[Node, ...]] = {}
         self._inputs = frozenset(graph.inputs)
+        self.doubts = dict(graph.doubts)
         # A list of nodes for each node at the start: what stands in its place now. By name, in which list a node is.
         self._places: list[list[Node]] = []
         self._place_of: dict[str, int] = {}
@@ -104,15 +112,31 @@ class Wiring:
     def changed(self) -> Graph:
         """The graph with all changes."""
         origin = self.graph.origin and replace(self.graph.origin, aliases=self._aliases)
-        return replace(self.graph, nodes=tuple(node for place in self._places for node in place), origin=origin)
+        nodes = tuple(node for place in self._places for node in place)
+        return replace(self.graph, nodes=nodes, origin=origin, doubts=self.doubts)
 
     def constant(self, name: str) -> Array | None:
         """The elements of a tensor, None if they are not known."""
         return self.graph.constants.get(name)
 
+    def known(self, name: str) -> Array:
+        """The elements of a tensor; NoMatch if they are not known."""
+        if name not in self.graph.constants:
+            raise NoMatch
+        return self.graph.constants[name]
+
+    def maker(self, name: str) -> Node:
+        """The node that computes a tensor; NoMatch if none does."""
+        if name not in self.producers:
+            raise NoMatch
+        return self.producers[name]
+
     def only_reader(self, name: str) -> Node | None:
-        """The node that reads a tensor if there is exactly one, it does so once, and the caller does not."""
-        readers = self.readers.get(name, ())
+        """The node that reads a tensor if there is exactly one, it does so once, and the caller does not.
+
+        Inputs without a name read nothing, also where an output has none.
+        """
+        readers = self.readers.get(name, ()) if name else ()
         return readers[0] if len(readers) == 1 and name not in self.outputs else None
 
     def fresh(self, base: str) -> str:
@@ -146,14 +170,17 @@ def apply(graph: Graph, pattern: Pattern) -> Graph:
             wiring.make(change)
             names += change.again
             is_changed = True
-    return wiring.changed() if is_changed else graph
+    return wiring.changed() if is_changed or len(wiring.doubts) > len(graph.doubts) else graph
 
 
 def _change(wiring: Wiring, node: Node, pattern: Pattern) -> Change | None:
-    """Patterns are written for well-formed nodes. A malformed one stays where it is, and check reports it."""
+    """What a pattern calls for. Patterns are written for well-formed nodes: one at which they fail stays, in doubt."""
     try:
         return pattern(wiring, node)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except NoMatch:
+        return None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        wiring.doubts.setdefault(node.name, f"{getattr(pattern, '__name__', pattern)}: {error!r}")
         return None
 
 

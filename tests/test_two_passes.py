@@ -15,6 +15,9 @@ from tools import require, require_modules
 
 import qcgen
 from qcgen.artifact import Artifact
+from qcgen.ir.program import FloatOutput
+from qcgen.plan.fuse import steps_of
+from qcgen.plan.stream.twice import twice_of
 
 pytestmark = pytest.mark.usefixtures("onnxruntime")
 
@@ -100,6 +103,14 @@ def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
 def test_every_row_is_there_when_it_is_read(name):
     for arena in arenas(name, "nhwc"):
         Interpreter(artifact(name, arena).plan).run()
+
+
+def test_an_output_step_runs_so_together_with_its_convolution_alone():
+    artifact = qcgen.compile(network("separable"), layout="nhwc")
+    steps, constants = steps_of(artifact.planned, "nhwc"), artifact.planned.constants
+    first = next(index for index, step in enumerate(steps) if isinstance(step.op, FloatOutput))
+    assert twice_of(steps, first - 1, constants, 1) is not None
+    assert twice_of(steps, first, constants, 1) is None
 
 
 @pytest.mark.parametrize("name", NETWORKS)

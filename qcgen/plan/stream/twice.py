@@ -50,7 +50,10 @@ def twice_of(steps: Sequence[Arranged], first: int, constants: Collection[str], 
     """What begins with step ``first``, in calls of ``rows`` rows; None if it cannot run so.
 
     That is a convolution with its output step or an operator on floats, others on its floats, and their quantization.
+    An output step runs so together with its convolution alone: only then do rows outside the image hold the zero point.
     """
+    if isinstance(steps[first].op, FloatOutput):
+        return None
     last = next((i for i in range(first, len(steps)) if not _computes_floats(steps[i].op)), len(steps))
     found = steps[last : last + len(QUANTIZATION)]
     kinds = tuple(type(step.op) for step in found)

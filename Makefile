@@ -6,6 +6,8 @@ BIN := .venv/bin
 # One process per core; the tests of a file share what they compile. Many start Python again: what it compiles is kept,
 # even where the environment says otherwise.
 PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+# Of all tests many wait for emulators and compilers: one process more than there are processors fills the gaps.
+MORE = $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 # What make fuzz and make fuzz-networks try.
 COUNT ?= 2000
 SEED ?= 1
@@ -50,7 +52,7 @@ test: c-compiler .venv/dev
 	$(call with-lint)
 
 test-all: c-compiler .venv/packagers
-	$(call with-lint,--all)
+	$(call with-lint,--all --numprocesses $(MORE))
 
 lint: .venv/dev
 	$(BIN)/ruff check

@@ -48,6 +48,7 @@ ARITHMETIC = (
 FILTERS = {
     # C from values
     "arguments",
+    "code_of",
     "comment",
     "extent",
     "int32",

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xe2579f05
+#if DYNAMIC_HEADER_ID != 0x2d89b7b9
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -372,7 +372,7 @@ DYNAMIC_CODE_ATTR static float dynamic_relu_activate(float value)
 
 /*
  * cast, scaled, bias, relu: what becomes of sums in float32, each operation rounded by itself.
- * What the zero point has added to a sum, once for each weight in the image, is subtracted.
+ * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
  */
 DYNAMIC_CODE_ATTR static void dynamic_relu(const int32_t *x, const uint8_t *zero_point, const float *factor, float *y)
 {

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0x945dd438
+#if NETWORK_TWICE_HEADER_ID != 0xd7211652
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -365,7 +365,7 @@ NETWORK_TWICE_CODE_ATTR static float network_twice_relu_activate(float value)
 
 /*
  * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself.
- * What the zero point has added to a sum, once for each weight in the image, is subtracted.
+ * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
  */
 NETWORK_TWICE_CODE_ATTR static void network_twice_relu(const int32_t *x, const uint8_t *zero_point, const float *factor,
     float *y)

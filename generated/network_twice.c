@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xd7211652
+#if NETWORK_TWICE_HEADER_ID != 0xc3906a9f
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -394,7 +394,7 @@ NETWORK_TWICE_CODE_ATTR static void network_twice_relu(const int32_t *x, const u
 }
 
 /*
- * quantize_floats: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; what they were counts,
+ * quantize_floats: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; the numbers in y count,
  * NaN does not. Words of numbers are in their order above 0, and the other way round below, where they are larger as
  * unsigned ones.
  */

@@ -74,7 +74,10 @@ def check(graph: Graph) -> Graph:
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
     left = [node for node in graph.nodes if node.name in graph.doubts]
-    notes = (f"{named_nodes([node])} stays as it is: {graph.doubts[node.name]}; please report this" for node in left)
+    notes = (
+        f"{named_nodes([node])} stays as it is, a pattern failed: {graph.doubts[node.name]}; please report this"
+        for node in left
+    )
     return replace(graph, notes=(*graph.notes, *notes)) if left else graph
 
 

@@ -292,8 +292,8 @@ def twice(report: Report) -> str | None:
     if not nodes:
         return None
     return (
-        f"computed twice, for the range of floats and for codes, which alone are kept:"
-        f" {', '.join(printable(node.name) for node in nodes)}: {counted(macs, 'multiply-add')} more"
+        "computed twice (for the range of floats, then for codes, which alone are kept):"
+        f" {', '.join(printable(node.name) for node in nodes)}; {counted(macs, 'multiply-add')} more"
         f" ({percent(macs, max(report.macs, 1))})"
     )
 

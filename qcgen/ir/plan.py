@@ -323,7 +323,7 @@ class Move:
 class Fill:
     """``bytes`` from ``at`` on become ``code``: rows outside an image, or sums; ``meaning`` says it.
 
-    The code is known, or lies somewhere in a byte that is computed.
+    ``code``: the number itself, or the place of the byte that holds it.
     """
 
     meaning: str
@@ -361,7 +361,7 @@ class KeptRows:
 class FirstPass:
     """The first of two passes, which finds the range of floats: ``turn`` stands for the last one of a stream.
 
-    ``nothing`` is done before it; ``calls`` make of the range, behind it, what the second pass quantizes with.
+    Before it, ``nothing`` is filled in; behind it, ``calls`` compute scale and zero point of the second pass.
     """
 
     nothing: Fill

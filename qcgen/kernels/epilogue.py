@@ -313,7 +313,7 @@ def _fixed(
         offset=None if "offset" in common.tables else _shared(fixed.offset),
         fraction_mask=(1 << fixed.shift) - 1,
         word=fixed.word,
-        meaning=_meaning(fixed, scale),
+        meaning=_meaning(fixed, meaning, scale),
         scale=scale,
         emulation=_emulation(meaning),
         numbers={p.role: int(p.values[0]) for p in parameters if p.role in shared},
@@ -357,10 +357,10 @@ def _numbers(fixed: FixedPoint, stairs: Staircase) -> dict[str, object]:
     return numbers
 
 
-def _meaning(fixed: FixedPoint, scale: str) -> str:
+def _meaning(fixed: FixedPoint, meaning: Requantize, scale: str) -> str:
     """What the output step computes, for its comment."""
     acc = f"acc{f' / {2**fixed.bits}' if fixed.bits else ''}"
-    if scale == STEPS_SCALE:
+    if isinstance(meaning, RoundInSteps):
         return f"the code that the model's float32 operations make of {acc}."
     return f"{acc} * {scale} + y_zero_point, rounded."
 

@@ -75,7 +75,7 @@ def choose(
 
 
 def line_in_64_bits(stairs: Staircase) -> FixedPoint | None:
-    """The line *wide* if it is exact in every channel, and nothing need be emulated; None else."""
+    """The *wide* line if it is exact in every channel, so that nothing is emulated; otherwise None."""
     fixed = _wide(stairs)
     return None if fixed is None or fixed.guard.any() or not fits(fixed, stairs).all() else fixed
 

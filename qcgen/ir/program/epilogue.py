@@ -76,9 +76,9 @@ class DivideAway(Requantize):
 
 @dataclass(frozen=True)
 class RoundedStep:
-    """An operation in float32 on a sum that has become a number: with the ``operand`` (M,) of its channel behind it.
+    """One operation in float32 on a converted sum, whose right operand is the ``operand`` (M,) of its channel.
 
-    Factors and divisors are positive, so that a larger number stays the larger one.
+    Factors and divisors are positive: the result never decreases with the sum.
     """
 
     kind: Literal["add", "sub", "mul", "div"]

@@ -51,7 +51,7 @@ class Stage:
     ``over`` is the number of the input whose rows lie where the output is written, because nothing else reads them.
     ``front``: the output's rows begin so many bytes before those of the only input and lie over them, if they do.
     ``sums``: bytes that calls add up in, zero at first; then the last call alone writes the output, and ``rows`` is 0.
-    ``gathers``: the output is no image, and every call adds to it what its rows change there.
+    ``gathers``: the output is not an image, and every call adds to it what its rows change there.
     ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
     stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
     them.

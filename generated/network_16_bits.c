@@ -7,13 +7,13 @@
  *
  * no.  node      operator        kernel                multiply-adds  constants  scratch
  *   0  x_q       QuantizeLinear  portable/quantize                 0        0 B      0 B
- *   1  conv      QLinearConv     portable/conv                   864       81 B    144 B
+ *   1  conv      Conv            portable/conv                   864       81 B    144 B
  *   2  largest   MaxPool         portable/max_pool                 0        0 B      0 B
- *   3  gained    QLinearMul      portable/wide_binary              0        6 B      0 B
- *   4  total     QLinearAdd      portable/wide_binary              0        0 B      0 B
+ *   3  gained    Mul             portable/wide_binary              0        6 B      0 B
+ *   4  total     Add             portable/wide_binary              0        0 B      0 B
  *   5  positive  Clip            portable/clamp                    0        0 B      0 B
- *   6  dense     QGemm           portable/pointwise               60       80 B      0 B
- *   7  last      QLinearMatMul   portable/pointwise               20       36 B      0 B
+ *   6  dense     Gemm            portable/pointwise               60       80 B      0 B
+ *   7  last      MatMul          portable/pointwise               20       36 B      0 B
  *
  * arena    248 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x13e90de9
+#if NETWORK_16_BITS_HEADER_ID != 0x956aff8c
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -234,7 +234,7 @@ NETWORK_16_BITS_NOINLINE static void network_16_bits_conv_window(const uint16_t 
     }
 }
 
-/* conv: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
+/* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_conv(const uint16_t *x, int16_t *y,
     network_16_bits_conv_tap *restrict taps)
 {
@@ -359,7 +359,7 @@ NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_gained_code(int16_t a_c
     return (int16_t)((int32_t)rintf(inside) + Y_ZERO_POINT);
 }
 
-/* gained: QLinearMul. */
+/* gained: Mul. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_gained(const int16_t *a, int16_t *y)
 {
     enum {
@@ -398,7 +398,7 @@ NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_total_code(int16_t a_co
     return (int16_t)((int32_t)rintf(inside) + Y_ZERO_POINT);
 }
 
-/* total: QLinearAdd. */
+/* total: Add. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_total(const int16_t *a, const int16_t *b, int16_t *y)
 {
     enum { COUNT = 12 };
@@ -454,7 +454,7 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t a
     return (int16_t)code;
 }
 
-/* dense: QGemm, kernel 1, stride 1. */
+/* dense: Gemm, kernel 1, stride 1. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_dense(const int16_t *x, int16_t *y)
 {
     enum {
@@ -513,7 +513,7 @@ static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t a
     return (uint16_t)code;
 }
 
-/* last: QLinearMatMul, kernel 1, stride 1. */
+/* last: MatMul, kernel 1, stride 1. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_last(const int16_t *x, uint16_t *y)
 {
     enum {

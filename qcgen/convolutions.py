@@ -18,7 +18,6 @@ class ConvKind(Enum):
     """What a convolution computes with."""
 
     QUANTIZED = "quantized"
-    WIDE = "quantized, with activations of 16 bits"
     INTEGER = "integer"
     FLOAT = "float"
 
@@ -86,7 +85,6 @@ CONVOLUTIONS: dict[tuple[str, str], ConvSpelling] = {
     (NHWC_DOMAIN, "Conv"): ConvSpelling(
         ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1, channels_last=True, activations=True
     ),
-    (OWN_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.WIDE, _QLINEAR, required=8, since=1),
     (NHWC_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=1, channels_last=True),
 }
 """Every convolution that can be compiled, by (domain, op_type)."""

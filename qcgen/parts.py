@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 
@@ -170,7 +171,8 @@ def select_node(graph: Graph, name: str) -> Graph:
     if node is None:
         what = "the model has no node of this name"
         raise ModelRejected([Problem(f"node {name!r}", what, _suggestions(graph, name))])
-    used = {*node.inputs, *node.outputs} - {""}
+    codes = (graph.dequantized[name].inputs for name in node.inputs if name in graph.dequantized)
+    used = {*node.inputs, *node.outputs, *chain.from_iterable(codes)} - {""}
     return replace(
         graph,
         nodes=(node,),

@@ -9,8 +9,11 @@ import numpy as np
 from models import graph_model
 from onnx import ModelProto, NodeProto, helper
 
+from qcgen.check import check
 from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import Program
 from qcgen.load import load
+from qcgen.lower import lower
 from qcgen.rewrite import rewrite
 
 Meaning = tuple[Any, Any]
@@ -72,6 +75,19 @@ class Chain:
 
     def rewritten(self, x_shape: Sequence[int | str], outputs: Sequence[str] = ("y",), opset: int = 13) -> Graph:
         return rewrite(load(self.model(x_shape, outputs, opset)))
+
+    def meant(self, x_shape: Sequence[int | str], outputs: Sequence[str] = ("y",), opset: int = 13) -> Program:
+        return meaning_of(self.rewritten(x_shape, outputs, opset))
+
+
+def meaning_of(graph: Graph) -> Program:
+    """What a graph that was rewritten means, before it is simplified."""
+    return lower(check(graph))
+
+
+def kinds(program: Program) -> list[str]:
+    """The classes of the operators in order."""
+    return [type(op).__name__ for op in program.operators]
 
 
 def operators(graph: Graph) -> list[str]:

@@ -10,8 +10,6 @@ from onnx import helper
 from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.infer import infer
-from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
-from qcgen.infer.reduction import REDUCE_SUM
 from qcgen.load import load
 
 F32 = np.float32
@@ -43,11 +41,6 @@ def one(op_type, shape=IMAGE, *, attributes=None, domain=MICROSOFT, **other):
     return node_model(op_type, operands | {"Y_zero_point": zero()} | other, domain=domain, **(attributes or {}))
 
 
-def sums(shape=IMAGE, X_scale=0.1):
-    """qcgen's own ReduceSum over all axes."""
-    return one("ReduceSum", shape, X_scale=scale(X_scale), domain=REDUCE_SUM[0])
-
-
 def softmax(opset=13, **other):
     model = one("QLinearSoftmax", (1, 2), **other)
     model.graph.node[0].attribute.append(helper.make_attribute("opset", opset))
@@ -60,17 +53,14 @@ def matmul(**other):
     return node_model("QLinearMatMul", operands | other)
 
 
-def normalization(shape=(4, 8), Scale=None, X_scale=None, Y_scale=None, **attributes):
-    operands = {"X": ("int8", shape), "X_scale": scale(0.1) if X_scale is None else X_scale, "X_zero": zero(0, "int8")}
-    operands |= {"Y_scale": scale(0.1) if Y_scale is None else Y_scale, "Y_zero": zero(0, "int8")}
-    operands["Scale"] = scale(np.ones(shape[-1])) if Scale is None else Scale
-    return node_model(LAYER_NORM[1], operands, domain=LAYER_NORM[0], **attributes)
+def normalization(shape=(4, 8), Scale=None, **attributes):
+    operands = {"X": ("float", shape), "Scale": scale(np.ones(shape[-1])) if Scale is None else Scale}
+    return node_model("LayerNormalization", operands, opset=17, **attributes)
 
 
 def channels(shape=IMAGE, Scale=None, **attributes):
-    operands = {"X": ("int8", shape), "X_scale": scale(0.1), "X_zero": zero(0, "int8")}
-    operands |= {"Y_scale": scale(0.1), "Y_zero": zero(0, "int8"), "Scale": scale([1, 2]) if Scale is None else Scale}
-    return node_model(INSTANCE_NORM[1], operands | {"B": scale([1, 2])}, domain=INSTANCE_NORM[0], **attributes)
+    operands = {"X": ("float", shape), "Scale": scale([1, 2]) if Scale is None else Scale, "B": scale([1, 2])}
+    return node_model("InstanceNormalization", operands, **attributes)
 
 
 def pool(**attributes):
@@ -213,14 +203,6 @@ BAD = {
         image("ReduceL2", opset=18, noop_with_empty_axes=1),
         "it names no axes and has noop_with_empty_axes",
     ),
-    "a sum of codes out of range": (
-        sums(X_scale=3e38),
-        "the scale of its sums is inf",
-    ),
-    "a sum of too many codes": (
-        sums((2**12, 2**11)),
-        "it adds 8388608 codes, more than 4194304",
-    ),
     "a conversion of types": (image("Cast", to=12), "it converts float to uint32"),
     "a float pooling of codes": (image("AveragePool", "int8", kernel_shape=[2, 2]), "X is int8, but must be float"),
     "rows that do not fit": (matmul(b=random_weights((4, 4))), "the first operand has 3 columns, the second 4 rows"),
@@ -253,7 +235,6 @@ BAD = {
         matmul(a_scale=scale(1e30), b_scale=scale(1e30)),
         "the product of its scales is inf in float32",
     ),
-    "a normalization of short rows": (normalization(shape=(4, 7)), "it normalizes rows of 7 elements"),
     "a normalization along no axis": (normalization(axis=-3), "axis is -3, but its input has 2 dimensions"),
     "a normalization of rows of another length": (
         normalization(Scale=scale(np.ones(9))),
@@ -261,24 +242,14 @@ BAD = {
     ),
     "a normalization by infinity": (
         normalization(Scale=scale([np.inf] * 8)),
-        "Scale holds numbers that are not finite, or beyond 1.07e+09",
-    ),
-    "a normalization without epsilon": (normalization(epsilon=0.0), "epsilon is 0"),
-    "a normalization of tiny numbers": (
-        normalization(X_scale=scale(1e-12)),
-        "X_scale is 1e-12: float32 arithmetic with it is not emulated",
-    ),
-    "a normalization by a scale that is not a number": (
-        normalization(Y_scale=scale(np.nan)),
-        "Y_scale is nan; a scale must be positive and finite",
+        "input 'Scale' holds numbers that are not finite",
     ),
     "a normalization in float64": (normalization(stash_type=11), "stash_type is 11"),
     "a normalization of too few channels": (channels(Scale=scale([1])), "Scale has shape (1,), but x has 2 channels"),
     "a normalization of vectors": (
         channels(shape=(4, 2)),
-        "its input has shape (4, 2): 2 dimensions, but must have 3 to 6",
+        "its input has shape (4, 2), but must have batch, channels and spatial axes",
     ),
-    "a normalization of channels without epsilon": (channels(epsilon=-1.0), "epsilon is -1"),
     "a node of constants": (
         node_model("Mul", {"A": scale([1, 2]), "B": scale([3, 4])}),
         "all its inputs are constant",

@@ -195,29 +195,6 @@ def test_weights_of_another_size_are_refused():
     assert what == "W has shape (1, 12, 6), but must have (1, 12, 5)"
 
 
-@pytest.mark.parametrize(
-    ("operands", "what"),
-    [
-        ({"W_scale": None}, "W_scale is missing"),
-        ({"W_scale": np.ones((1, 5), np.float32)}, "W_scale has shape (1, 5), but must have (1, 6)"),
-        ({"W_zero_point": np.array(-(2**31), np.int32)}, "W_zero_point is -2147483648, which is not an int8"),
-        ({"R_scale": np.ones((1, 6), np.float32)}, "R is float and has a scale or a zero point"),
-    ],
-)
-def test_codes_whose_meaning_is_incomplete_are_refused(operands, what):
-    """A model that has the operator of rewriting's own domain."""
-    given = {
-        "X": ("float", (2, 1, 3)),
-        "W": np.ones((1, 6, 3), np.int8),
-        "R": np.ones((1, 6, 2), np.float32),
-        **dict.fromkeys(("B", "lengths", "initial_h")),
-        "W_scale": np.ones((1, 6), np.float32),
-        "R_scale": None,
-        "W_zero_point": np.array(0, np.int32),
-    }
-    assert refusal(node_model("GRU", given | operands, domain="qcgen"))[0] == what
-
-
 def test_time_behind_the_batch_is_turned():
     """Layout 1, which onnxruntime 1.32.0 does not have: the same numbers with the first axes exchanged."""
     first, given = model("lstm both"), feeds("lstm both")

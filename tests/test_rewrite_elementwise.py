@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from models import graph_if_spelt_well
 from onnx import helper
-from qdq import A, B, C, Chain, attributes_of, only, operand, operators
+from qdq import A, B, C, Chain, attributes_of, kinds, meaning_of, only, operand, operators
 
 from qcgen.ir.types import DType
 from qcgen.load import load
@@ -124,9 +124,12 @@ def test_a_mean_over_all_pixels_is_a_global_average_pool(keepdims):
 @pytest.mark.parametrize("axes", [None, [1], [-1, 0]])
 def test_sums_along_any_axes_have_an_integer_form(op_type, meanings, axes):
     graph = between(op_type, meanings, opset=11, keepdims=0, **({} if axes is None else {"axes": axes}))
-    assert operators(graph) == ["QuantizeLinear", f"qcgen.{op_type}", "DequantizeLinear"]
-    operands = [graph.constants[name].item() for name in only(graph, op_type).inputs[1:]]
-    assert operands == [f32(meanings[0][0]).item(), 3, f32(meanings[1][0]).item(), int(meanings[1][1])]
+    program = meaning_of(graph)
+    assert kinds(program) == ["Quantize", "Reduce", "Dequantize"]
+    op = program.operators[1]
+    assert (op.x.scale, op.x.zero_point) == (f32(meanings[0][0]).item(), 3)
+    assert (op.y.scale, op.y.zero_point) == (f32(meanings[1][0]).item(), int(meanings[1][1]))
+    assert op.requantize is not None
 
 
 def test_a_sum_along_no_axis_stays_float():

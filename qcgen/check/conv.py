@@ -85,17 +85,6 @@ TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
         "y_zero_point": Q8,
         "B": (DType.INT32,),
     },
-    ConvKind.WIDE: {
-        "x": CODES,
-        "x_scale": (DType.FLOAT32,),
-        "x_zero_point": CODES,
-        "w": Q8,
-        "w_scale": (DType.FLOAT32,),
-        "w_zero_point": Q8,
-        "y_scale": (DType.FLOAT32,),
-        "y_zero_point": CODES,
-        "B": (DType.INT32,),
-    },
     ConvKind.INTEGER: {"x": Q8, "w": Q8, "x_zero_point": Q8, "w_zero_point": Q8},
     ConvKind.FLOAT: dict.fromkeys(("X", "W", "B"), (DType.FLOAT32, DType.FLOAT64)),
 }

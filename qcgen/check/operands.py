@@ -37,7 +37,7 @@ class ConvOperands:
     @property
     def is_quantized(self) -> bool:
         """Whether it has scales."""
-        return self.spelling.kind in (ConvKind.QUANTIZED, ConvKind.WIDE)
+        return self.spelling.kind is ConvKind.QUANTIZED
 
     @property
     def is_float(self) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 from qcgen.check.model import shape_text
 from qcgen.check.node import NodeView
 from qcgen.errors import Problem
-from qcgen.infer.recurrent import CODES
 
 GATES = {"LSTM": 4, "GRU": 3}
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
@@ -104,26 +103,3 @@ def known_activations(view: NodeView) -> Iterator[Problem]:
     if len(names) % len(defaults) or names != defaults * (len(names) // len(defaults)):
         what = f"its activations are {', '.join(names)}, but only {', '.join(defaults)} are supported"
         yield view.problem(what, "train the layer with the activations that ONNX takes where none are named")
-
-
-def codes_fit(view: NodeView) -> Iterator[Problem]:
-    """qcgen's own domain: codes have a scale for every row, float weights none; the zero point is a code."""
-    first = CODES[view.node.op_type]
-    for index, role in ((1, "W"), (2, "R")):
-        weights, scale, zero = view.array(index), view.array(first + index - 1), view.array(first + index + 1)
-        if weights is None or weights.ndim != 3:
-            continue
-        is_float = weights.dtype.kind == "f"
-        if scale is None or is_float:
-            if is_float and (scale is not None or zero is not None):
-                yield view.problem(f"{role} is float and has a scale or a zero point", "leave them out")
-            elif not is_float:
-                yield view.problem(f"{role}_scale is missing", f"give a scale for every row of {role}")
-        elif scale.shape != weights.shape[:2]:
-            what = f"{role}_scale has shape {shape_text(scale.shape)}, but must have {shape_text(weights.shape[:2])}"
-            yield view.problem(what, f"give a scale for every row of {role}")
-        if zero is not None and not is_float and zero.size == 1:
-            info = np.iinfo(weights.dtype)
-            if not info.min <= int(zero.reshape(())) <= info.max:
-                what = f"{role}_zero_point is {int(zero.reshape(()))}, which is not an {weights.dtype.name}"
-                yield view.problem(what, f"give a zero point in the type of {role}")

@@ -9,11 +9,8 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
 from qcgen.infer.lookup import LOOKUP, lookup
-from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM, quantized_normalization
 from qcgen.infer.recurrent import RECURRENT, recurrent
-from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM, quantized_reduction
 from qcgen.infer.select import COMPARISONS, SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -135,18 +132,7 @@ RULES: dict[tuple[str, str], TypeRule] = {
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
     LOOKUP: lookup,
-    WIDE_ADD: pointwise.wide_binary,
-    WIDE_CONV: window.convolution,
-    WIDE_GEMM: linear.quantized_gemm,
-    WIDE_MATMUL: linear.quantized_matmul,
-    WIDE_MEAN: window.wide_global_pooling,
-    WIDE_MUL: pointwise.wide_binary,
-    WIDE_SUB: pointwise.wide_binary,
     SELECT: pointwise.variadic,
-    REDUCE_MEAN: quantized_reduction,
-    REDUCE_SUM: quantized_reduction,
-    LAYER_NORM: quantized_normalization,
-    INSTANCE_NORM: quantized_normalization,
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 

@@ -44,11 +44,6 @@ def quantized_binary(facts: Facts) -> tuple[TensorType, ...]:
     return (TensorType(facts.dtype(0) or facts.dtype(3), broadcast(facts.shape(0), facts.shape(3))),)
 
 
-def wide_binary(facts: Facts) -> tuple[TensorType, ...]:
-    """The same with operands and a result of different types, which is that of the last zero point."""
-    return (TensorType(facts.dtype(7), broadcast(facts.shape(0), facts.shape(3))),)
-
-
 def dropout(facts: Facts) -> tuple[TensorType, ...]:
     """The data and the mask."""
     return (facts.same(0), TensorType(DType.BOOL, facts.shape(0)))

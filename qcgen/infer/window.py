@@ -15,7 +15,7 @@ def convolution(facts: Facts) -> tuple[TensorType, ...]:
     roles = [name.lower() for name in spelling.inputs]
     x, w = facts.shape(roles.index("x")), facts.shape(roles.index("w"))
     match spelling.kind:
-        case ConvKind.QUANTIZED | ConvKind.WIDE:
+        case ConvKind.QUANTIZED:
             dtype = facts.dtype(roles.index("y_zero_point"))
         case ConvKind.INTEGER:
             dtype = DType.INT32
@@ -82,11 +82,6 @@ def global_pooling(facts: Facts) -> tuple[TensorType, ...]:
 def quantized_global_pooling(facts: Facts) -> tuple[TensorType, ...]:
     """QLinearGlobalAveragePool, whose layout an attribute gives."""
     return _global(facts, channels_last=facts.integer("channels_last", 0) == 1)
-
-
-def wide_global_pooling(facts: Facts) -> tuple[TensorType, ...]:
-    """The same, whose result may be of another type, which is that of the last zero point."""
-    return (TensorType(facts.dtype(4), quantized_global_pooling(facts)[0].shape),)
 
 
 def _global(facts: Facts, *, channels_last: bool) -> tuple[TensorType, ...]:

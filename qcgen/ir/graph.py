@@ -90,6 +90,7 @@ class Graph:
     ``origin`` leads back to what the user gave, for whoever judges the result. ``narrow`` names the tensors that
     have codes of 4 or 2 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model. ``doubts``: the
     nodes at which patterns failed, by their names, and what they raised: mostly malformed ones, which check finds.
+    ``dequantized``: the DequantizeLinear nodes whose constant results were computed, by these tensors' names.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Graph:
     narrow: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
+    dequantized: Mapping[str, Node] = field(default_factory=dict)
 
     @cached_property
     def used(self) -> frozenset[str]:
@@ -115,6 +117,15 @@ class Graph:
     def producers(self) -> Mapping[str, Node]:
         """The node that computes each tensor."""
         return {name: node for node in reversed(self.nodes) for name in node.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read each tensor, one that does so twice as two."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in filter(None, node.inputs):
+                found.setdefault(name, []).append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
 
     def dtype(self, name: str) -> DType | None:
         """The element type of a tensor or constant, None if it is not known."""

@@ -8,16 +8,14 @@ from dataclasses import replace
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.lookup import LOOKUP
-from qcgen.infer.normalization import INSTANCE_NORM, LAYER_NORM
-from qcgen.infer.recurrent import DYNAMIC_LSTM, GRU, LSTM
-from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.recurrent import DYNAMIC_LSTM
 from qcgen.infer.select import SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_CONV, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
+    Dequantize,
     GlobalAveragePool,
     MatMul,
     Operator,
@@ -78,9 +76,9 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "HardSigmoid"): elementwise.lower_activation,
     ("", "HardSwish"): elementwise.lower_activation,
     ("", "Identity"): elementwise.lower_same,
-    ("", "InstanceNormalization"): normalization.lower_float_instance_norm,
+    ("", "InstanceNormalization"): normalization.lower_instance_norm,
     ("", "LSTM"): lower_lstm,
-    ("", "LayerNormalization"): normalization.lower_float_layer_norm,
+    ("", "LayerNormalization"): normalization.lower_layer_norm,
     ("", "LeakyRelu"): elementwise.lower_activation,
     ("", "LogSoftmax"): softmax.lower_log_softmax,
     ("", "MatMul"): linear.lower_matmul,
@@ -136,21 +134,8 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
     LOOKUP: elementwise.lower_lookup,
-    WIDE_ADD: elementwise.lower_wide_binary,
-    WIDE_CONV: lower_qlinear_conv,
-    WIDE_GEMM: linear.lower_qgemm,
-    WIDE_MATMUL: linear.lower_qlinear_matmul,
-    WIDE_MEAN: pool.lower_qlinear_global_average_pool,
-    WIDE_MUL: elementwise.lower_wide_binary,
-    WIDE_SUB: elementwise.lower_wide_binary,
     SELECT: float_functions.lower_select,
-    REDUCE_MEAN: reduction.lower_quantized_reduction,
-    REDUCE_SUM: reduction.lower_quantized_reduction,
-    LAYER_NORM: normalization.lower_layer_norm,
-    GRU: lower_gru,
-    LSTM: lower_lstm,
     DYNAMIC_LSTM: lower_dynamic_lstm,
-    INSTANCE_NORM: normalization.lower_instance_norm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
 
@@ -182,7 +167,7 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         operators=operators,
         sha256=graph.sha256,
         constants={name: graph.constants[name] for name in consumed if name in graph.constants},
-        in_float=frozenset(op.name for op in operators if _adds_up(op)) & {n.name for n in graph.nodes if n.in_float},
+        in_float=frozenset(op.name for op in operators if _adds_up(op)) & {n.name for n in graph.nodes if _is_float(n)},
     )
 
 
@@ -214,12 +199,22 @@ def _adds_up(op: Operator) -> bool:
     return isinstance(op, kinds) and op.y.dtype.is_quantized
 
 
+def _is_float(node: Node) -> bool:
+    """Whether onnxruntime computes a node in float: it adds up codes in none of the reductions."""
+    return node.in_float or node.op_type in ("ReduceMean", "ReduceSum")
+
+
 def _lower_nodes(graph: Graph) -> list[Operator]:
     operators: list[Operator] = []
+    made: set[str] = set()
     for node in graph.nodes:
+        if node.op_type == "QuantizeLinear" and node.outputs[0] in made:
+            continue  # an operator in front of it computes the codes
         lowered = LOWERINGS[node.domain, node.op_type](node, graph)
         operators += lowered if isinstance(lowered, tuple) else (lowered,)
-    return operators
+        made.add(operators[-1].y.name)
+    read = {*graph.outputs, *(x.name for op in operators for x in inputs_of(op))}
+    return [op for op in operators if not isinstance(op, Dequantize) or op.y.name in read]
 
 
 def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]:

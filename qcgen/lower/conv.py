@@ -6,27 +6,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.arithmetic import exact_multiplier, requantization_scale
-from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvKind, ConvSpelling, constant_operand, layout_of, operand
+from qcgen.arithmetic import requantization_scale
+from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvSpelling, constant_operand, layout_of, operand
 from qcgen.geometry import WindowAxis, window_of
-from qcgen.intervals import accumulators
 from qcgen.intervals.windows import window_numbers, window_sums
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
     ConvGeometry,
-    Float32s,
     FloatActivation,
     Operator,
     RawAccumulator,
     Requantize,
-    RoundOnce,
     Tensor,
     ZeroPointCorrection,
 )
 from qcgen.ir.types import Array, DType, Layout
+from qcgen.lower.codes import wide_codes, wide_product
 from qcgen.lower.crop import cropped
-from qcgen.lower.source import tensor_of
+from qcgen.lower.source import Source, tensor_of
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
@@ -56,24 +54,7 @@ def lower_qlinear_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
             high=y_type.high,
         ),
     )
-    if source.spelling.kind is ConvKind.WIDE:
-        conv = rounded_once(conv, x_scale, w_scale, y_scale)
     return cropped(conv, source.axes, graph)
-
-
-def rounded_once(conv: Conv, x_scale: np.float32, w_scale: Float32s, y_scale: np.float32) -> Conv:
-    """The same convolution of activations of 16 bits: what a model says of them is requantized by (72)."""
-    assert isinstance(conv.epilogue, Requantize), "it is requantized"
-    by = conv.epilogue
-    exact = replace(conv, epilogue=RoundOnce(*_NOTHING, by.zero_point, by.low, by.high))
-    channels = conv.geometry.in_channels
-    reached = accumulators(exact, *(np.full(channels, end) for end in (conv.x.dtype.low, conv.x.dtype.high)))
-    largest = np.maximum(np.abs(reached.lo), np.abs(reached.hi))
-    multiplier, shift = exact_multiplier(x_scale, w_scale, y_scale, largest)
-    return replace(exact, epilogue=RoundOnce(multiplier, shift, by.zero_point, by.low, by.high))
-
-
-_NOTHING = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -130,8 +111,8 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
 
 
 def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Float convolutions: Conv, FusedConv and NhwcFusedConv."""
-    source = _Source(node, graph)
+    """Float convolutions: Conv, FusedConv and NhwcFusedConv; Conv also of codes, some of them of 16 bits."""
+    source, plain = _Source(node, graph), Source(node, graph)
     x = source.x()
     conv = Conv(
         name=node.name,
@@ -145,6 +126,8 @@ def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
         bias=source.bias(x.dtype.numpy),
         epilogue=_activation(node),
     )
+    if (node.domain, node.op_type) == ("", "Conv"):
+        conv = wide_product(plain, conv, wide_codes(plain, 0), axis=0) or conv
     return cropped(conv, source.axes, graph)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from qcgen import arithmetic, functions
-from qcgen.arithmetic import Quantization
-from qcgen.infer.wide import WIDE_ADD, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
-    BinaryKind,
     ChannelLookup,
     Convert,
     Dequantize,
@@ -31,7 +28,8 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import DType
-from qcgen.lower.source import Source
+from qcgen.lower.codes import wide_codes
+from qcgen.lower.source import Source, quantization_of
 
 
 def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -90,15 +88,6 @@ def lower_qlinear_mul(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (QuantizedBinary(node.name, node.op_type, "mul", *_operands(Source(node, graph))),)
 
 
-_WIDE_KINDS: Mapping[tuple[str, str], BinaryKind] = {WIDE_ADD: "add", WIDE_MUL: "mul", WIDE_SUB: "sub"}
-
-
-def lower_wide_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Add, Mul and Sub of tensors of which some have 16 bits: inputs as of QLinearAdd."""
-    kind = _WIDE_KINDS[node.domain, node.op_type]
-    return (QuantizedBinary(node.name, node.op_type, kind, *_operands(Source(node, graph))),)
-
-
 def _operands(source: Source) -> tuple[Tensor, Tensor, Tensor]:
     a, b = (source.tensor(index, source.quantization(index + 1, index + 2)) for index in (0, 3))
     return a, b, source.result(source.quantization(6, 7))
@@ -146,13 +135,6 @@ def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], 
     values = function(arithmetic.dequantize(codes, x_by.scale, x_by.zero_point))
     table = arithmetic.quantize(values, y_by.scale, y_by.zero_point, y.dtype.low, y.dtype.high)
     return Lookup(source.node.name, source.node.op_type, x, y, table)
-
-
-def quantization_of(tensor: Tensor) -> Quantization:
-    """What the codes of a quantized tensor mean."""
-    assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
-    assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
-    return Quantization(tensor.scale, tensor.zero_point)
 
 
 def lower_cast(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -208,7 +190,10 @@ _BINARIES: dict[str, Literal["add", "sub", "mul", "div"]] = {"Add": "add", "Sub"
 
 
 def lower_float_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Add, Sub, Mul and Div of float32 tensors."""
+    """Add, Sub, Mul and Div of float32 tensors; but for Div of codes of which some have 16 bits."""
     source = Source(node, graph)
-    kind = _BINARIES[node.op_type]
+    kind, wide = _BINARIES[node.op_type], wide_codes(source, 0, 1)
+    if wide is not None and kind != "div":
+        a, b, y = wide
+        return (QuantizedBinary(node.name, node.op_type, kind, a, b, y),)
     return (FloatBinary(node.name, node.op_type, kind, source.tensor(0), source.tensor(1), source.result()),)

@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 
 from qcgen.arithmetic import Quantization, requantization_scale
-from qcgen.convolutions import OWN_DOMAIN
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
@@ -25,7 +24,8 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.lower.conv import corrected, rounded_once
+from qcgen.lower.codes import wide_codes, wide_product
+from qcgen.lower.conv import corrected
 from qcgen.lower.source import Source
 
 
@@ -86,13 +86,7 @@ def lower_qlinear_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
     b = Matrix(source.array(3), source.array(5))
     epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, b.weights.shape[0])
     product = _product(source, source.tensor(0, a_by), y, a_by.zero_point, b, epilogue)
-    return (_wide(product, a_by, source.array(4), y_by) if node.domain == OWN_DOMAIN else product,)
-
-
-def _wide(product: Conv, x: Quantization, w_scale: Array, y: Quantization) -> Conv:
-    """The same of activations of 16 bits."""
-    scales = per_column(w_scale, product.geometry.out_channels, np.float32)
-    return rounded_once(product, np.float32(x.scale), scales, np.float32(y.scale))
+    return (product,)
 
 
 def has_constant_matrix(source: Source, index: int) -> bool:
@@ -154,14 +148,13 @@ def lower_qgemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     columns = matrix.shape[1]
     bias = _bias_row(source.array(6), columns) if source.has(6) else None
     b = Matrix(matrix, source.array(5), bias)
-    x, before = _rows(source, a_by)
+    x, before = _rows(source, source.tensor(0, a_by))
     scaled = Quantization(float(np.float32(source.real("alpha", 1.0)) * np.float32(a_by.scale)), a_by.zero_point)
     if source.has(7):
         y_by = source.quantization(7, 8)
         y = source.result(y_by)
         epilogue = _requantize(scaled, source.array(4), y_by, y.dtype, columns)
-        product = _product(source, x, y, a_by.zero_point, b, epilogue)
-        return (*before, _wide(product, a_by, source.array(4), y_by) if node.domain == OWN_DOMAIN else product)
+        return (*before, _product(source, x, y, a_by.zero_point, b, epilogue))
     return (*before, *_dequantized(source, x, a_by.zero_point, b, scaled.scale))
 
 
@@ -175,12 +168,11 @@ def _dequantized(source: Source, x: Tensor, x_zero_point: int, b: Matrix, scale:
     return (raw, Dequantize(source.node.name, source.node.op_type, acc, y))
 
 
-def _rows(source: Source, by: Quantization | None) -> tuple[Tensor, tuple[Operator, ...]]:
+def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
     """A with its rows outermost, and the transposition that this needs."""
-    a = source.tensor(0, by)
     if not source.integer("transA", 0):
         return a, ()
-    x = source.inner("transposed", a.dtype, a.shape[::-1], by)
+    x = replace(source.inner("transposed", a.dtype, a.shape[::-1]), scale=a.scale, zero_point=a.zero_point)
     return x, (Transpose(source.node.name, source.node.op_type, a, x, (1, 0)),)
 
 
@@ -193,19 +185,31 @@ def _bias_row(c: Array, columns: int) -> Array:
 
 
 def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Gemm: alpha * A * B + beta * C in float32, alpha and beta multiplied into the constants."""
+    """Gemm: alpha * A * B + beta * C in float32, alpha and beta multiplied into the constants.
+
+    Where both are 1, also of codes, some of them of 16 bits.
+    """
     source = Source(node, graph)
     matrix = source.array(1).T if source.integer("transB", 0) else source.array(1)
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
     bias = _bias_row(source.array(2), matrix.shape[1]) * beta if source.has(2) else None
     b = Matrix(matrix * alpha, bias=bias)
-    x, before = _rows(source, None)
-    return (*before, _product(source, x, source.result(), 0, b, FloatActivation()))
+    x, before = _rows(source, source.tensor(0))
+    product = _product(source, x, source.result(), 0, b, FloatActivation())
+    ends = wide_codes(source, 0) if alpha == beta == 1 else None
+    if ends is not None:
+        (a, y), axis = ends, 0 if source.integer("transB", 0) else 1
+        codes, transposed = _rows(source, a)
+        wide = wide_product(source, product, (codes, y), axis)
+        if wide is not None:
+            return (*transposed, wide)
+    return (*before, product)
 
 
 def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """MatMul in float32; b constant or computed."""
+    """MatMul in float32, b constant or computed; also of codes, some of them of 16 bits, by a constant matrix."""
     source = Source(node, graph)
     if not has_constant_matrix(source, 1):
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), (0, 0), FloatActivation())
-    return (_product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation()),)
+    product = _product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation())
+    return (wide_product(source, product, wide_codes(source, 0), axis=1) or product,)

@@ -7,25 +7,36 @@ from math import prod
 
 import numpy as np
 
-from qcgen.arithmetic import Quantization
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Float32s, InstanceNorm, LayerNorm, Operator, Reshape, Tensor
 from qcgen.ir.types import Layout
-from qcgen.lower.source import Source
+from qcgen.lower.source import Q8, Source
+
+FEWEST, MOST = 8, 2**20 - 1
+"""How many elements rows of codes have: onnxruntime computes shorter ones in another order."""
+
+LARGEST = 2.0**30
+"""Of codes, scales and epsilon lie between this and its reciprocal: then nothing leaves the normal float32 numbers."""
 
 
 def lower_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """qcgen's own LayerNormalization: (x, x_scale, x_zero_point, y_scale, y_zero_point, Scale, B)."""
+    """LayerNormalization of float32 numbers or of codes: (X, Scale, B)."""
     source = Source(node, graph)
-    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4) if source.has(3) else None
-    return _of_rows(source, 5, x_by, y_by)
-
-
-def lower_float_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """ai.onnx's LayerNormalization of float32 numbers: (X, Scale, B)."""
-    found = _of_rows(Source(node, graph), 1, None, None)
+    x, y, axis = source.codes(0, *Q8), source.quantized(*Q8), source.integer("axis", -1)
+    if x is not None and prod(x.shape[axis:]) >= FEWEST and _are_emulated(source, (x, y), x.shape[axis:]):
+        return _of_rows(source, x, y or source.result())
+    found = _of_rows(source, source.tensor(0), source.result())
     is_joined = _is_joined(node, graph)
     return tuple(replace(op, is_one_by_one=is_joined) if isinstance(op, LayerNorm) else op for op in found)
+
+
+def _are_emulated(source: Source, codes: tuple[Tensor | None, ...], row: tuple[int, ...]) -> bool:
+    """Whether normalizations of codes keep to the float32 arithmetic whose emulation has been checked."""
+    epsilon = source.real("epsilon", 1e-5)
+    sizes = [epsilon, *(tensor.scale for tensor in codes if tensor is not None and tensor.scale is not None)]
+    numbers = [source.array(index) for index in (1, 2) if source.has(index)]
+    is_in_range = all(1 / LARGEST <= size <= LARGEST for size in sizes)
+    return is_in_range and prod(row) <= MOST and all(np.abs(each).max(initial=0) <= LARGEST for each in numbers)
 
 
 def _is_joined(node: Node, graph: Graph) -> bool:
@@ -43,18 +54,20 @@ def _is_joined(node: Node, graph: Graph) -> bool:
     return shape is not None and len(shape) == 3 and axis in (-1, 2) and terms == [shape, shape]
 
 
-def _of_rows(source: Source, first: int, x_by: Quantization | None, y_by: Quantization | None) -> tuple[Operator, ...]:
-    """Rows over several axes as rows over one; ``first`` is the input that holds the scale."""
-    node, x, y = source.node, source.tensor(0, x_by), source.result(y_by)
-    axis = source.integer("axis", -1) % len(x.shape)
+def _of_rows(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+    """Rows over several axes as rows over one."""
+    node, axis = source.node, source.integer("axis", -1) % len(x.shape)
     row = x.shape[axis:]
-    scale = _spread(source, first, row)
-    bias = _spread(source, first + 1, row) if source.has(first + 1) else None
+    scale = _spread(source, 1, row)
+    bias = _spread(source, 2, row) if source.has(2) else None
     epsilon = source.real("epsilon", 1e-5)
     if len(row) == 1:
         return (LayerNorm(node.name, node.op_type, x, y, scale, bias, epsilon),)
     shape = (prod(x.shape[:axis]), prod(row))
-    rows, result = source.inner("rows", x.dtype, shape, x_by), source.inner("normal", y.dtype, shape, y_by)
+    rows, result = (
+        replace(source.inner(suffix, tensor.dtype, shape), scale=tensor.scale, zero_point=tensor.zero_point)
+        for suffix, tensor in (("rows", x), ("normal", y))
+    )
     return (
         Reshape(node.name, node.op_type, x, rows),
         LayerNorm(node.name, node.op_type, rows, result, scale, bias, epsilon),
@@ -63,23 +76,13 @@ def _of_rows(source: Source, first: int, x_by: Quantization | None, y_by: Quanti
 
 
 def lower_instance_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """qcgen's own InstanceNormalization: inputs as of LayerNormalization."""
+    """InstanceNormalization of float32 numbers or of codes: (input, scale, B)."""
     source = Source(node, graph)
-    layout = Layout.CHANNELS_FIRST
-    x, y = source.tensor(0, source.quantization(1, 2), layout), source.result(source.quantization(3, 4), layout)
-    return _of_channels(source, x, y, 5)
-
-
-def lower_float_instance_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """ai.onnx's InstanceNormalization of float32 numbers: (input, scale, B)."""
-    source = Source(node, graph)
-    layout = Layout.CHANNELS_FIRST
-    return _of_channels(source, source.tensor(0, layout=layout), source.result(layout=layout), 1)
-
-
-def _of_channels(source: Source, x: Tensor, y: Tensor, first: int) -> tuple[Operator, ...]:
-    scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (first, first + 1))
-    node = source.node
+    x, y = source.codes(0, *Q8), source.quantized(*Q8)
+    if x is None or y is None or not _are_emulated(source, (x, y), x.shape[2:]):
+        x, y = source.tensor(0), source.result()
+    x, y = (replace(tensor, layout=Layout.CHANNELS_FIRST) for tensor in (x, y))
+    scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (1, 2))
     return (InstanceNorm(node.name, node.op_type, x, y, scale, bias, source.real("epsilon", 1e-5)),)
 
 

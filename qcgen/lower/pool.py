@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization, exact_multiplier
-from qcgen.convolutions import NHWC_DOMAIN, OWN_DOMAIN
+from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.geometry import WindowAxis, window_of
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
@@ -22,8 +23,9 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import Layout
+from qcgen.lower.codes import wide_codes
 from qcgen.lower.crop import cropped
-from qcgen.lower.source import Source, last_layout
+from qcgen.lower.source import Source, last_layout, quantization_of
 
 
 def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -68,9 +70,14 @@ def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operato
 
 
 def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """GlobalAveragePool in float32."""
+    """GlobalAveragePool in float32, or of codes, some of them of 16 bits."""
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
+    wide = wide_codes(source, 0)
+    if wide is not None and not node.domain:
+        x, y = (replace(tensor, layout=layout) for tensor in wide)
+        if prod(spatial(x)) <= MOST_PIXELS:
+            return (_mean(source, x, y, _rounded_once(x, y)),)
     return (_mean(source, source.tensor(0, layout=layout), source.result(layout=layout), None),)
 
 
@@ -94,15 +101,17 @@ def _images(source: Source) -> tuple[Tensor, Tensor]:
 
 def _quantized_mean(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
     x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
-    if source.node.domain == OWN_DOMAIN:
-        return _mean(source, x, y, _rounded_once(x, x_by, y, y_by))
     scale = global_scale(x_by, y_by, prod(spatial(x)))
     return _mean(source, x, y, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high))
 
 
-def _rounded_once(x: Tensor, x_by: Quantization, y: Tensor, y_by: Quantization) -> RoundOnce:
+MOST_PIXELS = 2**14
+"""Of an image whose mean is taken: sums of codes of 16 bits stay within int32, wherever they start."""
+
+
+def _rounded_once(x: Tensor, y: Tensor) -> RoundOnce:
     """Means of codes of 16 bits: the sum of (x - x_zero_point) by (72), with x_scale / (pixels * y_scale) in (73)."""
-    pixels = prod(spatial(x))
+    pixels, x_by, y_by = prod(spatial(x)), quantization_of(x), quantization_of(y)
     largest = np.array([pixels * max(x.dtype.high - x_by.zero_point, x_by.zero_point - x.dtype.low)])
     scales = np.float32(x_by.scale), np.ones(1, np.float32), np.float32(y_by.scale)
     return RoundOnce(*exact_multiplier(*scales, largest, pixels), y_by.zero_point, y.dtype.low, y.dtype.high)

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from qcgen.infer.recurrent import CODES
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     GATES,
@@ -21,6 +20,7 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
+from qcgen.lower.codes import codes_of
 from qcgen.lower.elementwise import quantized_by_extremes
 from qcgen.lower.source import Source
 
@@ -153,15 +153,25 @@ def _exchanged(source: Source, tensor: Tensor | None, before: list[Operator]) ->
 
 
 def _weights(source: Source, index: int, kind: str) -> GateWeights:
-    """W or R, by gates and units."""
-    array = source.array(index)
+    """W or R, by gates and units: codes where they are dequantized from 8 bits with a scale for each row, or fewer.
+
+    Codes less their zero points if these fit int8, or if zero points differ from row to row.
+    """
+    array, found = source.array(index), codes_of(source, index)
     shape = (array.shape[0], len(GATES[kind]), array.shape[1] // len(GATES[kind]))
-    first = CODES[source.node.op_type] - 1
-    codes = array.reshape(*shape, array.shape[2])
-    if not source.has(first + index):
-        return GateWeights(codes)
-    scale = source.array(first + index).astype(np.float32).reshape(shape)
-    return GateWeights(codes, scale, int(source.number(first + 2 + index, 0)))
+    if found is None or found.axis not in (None, 0, 1):
+        return GateWeights(array.reshape(*shape, array.shape[2]))
+    scale, zero_point = (
+        np.broadcast_to(parameter.reshape((1, -1) if found.axis else (-1, 1)), array.shape[:2])
+        for parameter in (found.scale, found.zero_point.astype(np.int32))
+    )
+    codes, one = found.codes, int(zero_point[0, 0])
+    differences = codes.astype(np.int32) - zero_point[..., None]
+    if differences.min() >= DType.INT8.low and differences.max() <= DType.INT8.high:
+        codes, one = differences.astype(np.int8), 0
+    elif (zero_point != one).any():
+        codes, one = differences.astype(np.int16), 0
+    return GateWeights(codes.reshape(*shape, array.shape[2]), np.array(scale).reshape(shape), one)
 
 
 def _biases(source: Source, kind: str, directions: int, units: int) -> tuple[np.ndarray, np.ndarray | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Literal
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import ArgMax, GlobalAveragePool, Operator, Reduce, Requantize, Reshape
+from qcgen.ir.program import ArgMax, GlobalAveragePool, Operator, Reduce, Requantize, Reshape, Tensor
 from qcgen.ir.types import Layout
-from qcgen.lower.source import Source
+from qcgen.lower.source import Q8, Source, quantization_of
 
-_KINDS: dict[str, Literal["sum", "mean", "max", "min", "l2"]] = {
+ReduceKind = Literal["sum", "mean", "max", "min", "l2"]
+
+_KINDS: dict[str, ReduceKind] = {
     "ReduceL2": "l2",
     "ReduceMax": "max",
     "ReduceMean": "mean",
@@ -22,40 +25,40 @@ _KINDS: dict[str, Literal["sum", "mean", "max", "min", "l2"]] = {
 }
 
 
+MAX_CODES = 2**22
+"""The most codes that are summed: 255 times as much, and what their output step adds, fit int32."""
+
+
 def lower_reduce(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """ReduceMax and ReduceMin of codes or float32 numbers, ReduceSum, ReduceMean and ReduceL2 of float32 numbers."""
+    """ReduceMax, ReduceMin, ReduceSum and ReduceMean of codes or float32 numbers; ReduceL2 of float32 numbers."""
     source = Source(node, graph)
-    x, y = source.tensor(0), source.result()
+    x, y, kind = source.tensor(0), source.result(), _KINDS[node.op_type]
     named = source.integers(1, "axes")
     if not named and source.integer("noop_with_empty_axes", 0):
         return (Reshape(node.name, node.op_type, x, y),)
-    return (_reduction(source, reduced_axes(named, len(x.shape)), None),)
+    axes = reduced_axes(named, len(x.shape))
+    codes = (source.codes(0, *Q8), source.quantized(*Q8)) if kind in ("sum", "mean") else (None, None)
+    return (_of_codes(node, *codes, kind, axes) or Reduce(node.name, node.op_type, x, y, kind, axes, None),)
 
 
-def lower_quantized_reduction(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """qcgen's own ReduceMean and ReduceSum: (x, x_scale, x_zero_point, y_scale, y_zero_point)."""
-    source = Source(node, graph)
-    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
-    x, y = source.tensor(0, x_by), source.result(y_by)
-    axes = reduced_axes(source.attribute_integers("axes"), len(x.shape))
-    count = prod(x.shape[axis] for axis in axes) if node.op_type == "ReduceMean" else 1
-    scale = np.array([arithmetic.sum_scale(x_by.scale, y_by.scale, count)], np.float32)
-    return (_reduction(source, axes, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high)),)
-
-
-def _reduction(source: Source, axes: tuple[int, ...], requantize: Requantize | None) -> Operator:
-    """A mean of whole images of codes where it is one, because that has faster kernels."""
-    by = (source.quantization(1, 2), source.quantization(3, 4)) if requantize else (None, None)
-    node, kind = source.node, _KINDS[source.node.op_type]
-    rank = len(source.tensor(0).shape)
-    layout = image_layout(axes, rank) if kind == "mean" and requantize else None
-    x = source.tensor(0, by[0], layout)
+def _of_codes(
+    node: Node, x: Tensor | None, y: Tensor | None, kind: ReduceKind, axes: tuple[int, ...]
+) -> Operator | None:
+    """A sum or mean of codes, if sums and scale are in range; of whole images where it is one: that is faster."""
+    if x is None or y is None:
+        return None
+    x_by, y_by, count = quantization_of(x), quantization_of(y), prod(x.shape[axis] for axis in axes)
+    scale = arithmetic.sum_scale(x_by.scale, y_by.scale, count if kind == "mean" else 1)
+    if count > MAX_CODES or not np.isfinite(scale):
+        return None
+    requantize = Requantize(np.array([scale], np.float32), y_by.zero_point, y.dtype.low, y.dtype.high)
+    rank = len(x.shape)
+    layout = image_layout(axes, rank) if kind == "mean" else None
     if layout is None:
-        return Reduce(node.name, node.op_type, x, source.result(by[1]), kind, axes, requantize)
-    y = source.result(by[1], layout if source.integer("keepdims", 1) else None)
+        return Reduce(node.name, node.op_type, x, y, kind, axes, requantize)
+    x, y = replace(x, layout=layout), replace(y, layout=layout if len(y.shape) == rank else None)
     channel_axis = 1 if layout is Layout.CHANNELS_FIRST else rank - 1
-    pixels = prod(x.shape[axis] for axis in axes)
-    return GlobalAveragePool(node.name, node.op_type, x, y, channel_axis, pixels, requantize)
+    return GlobalAveragePool(node.name, node.op_type, x, y, channel_axis, count, requantize)
 
 
 def image_layout(axes: tuple[int, ...], rank: int) -> Layout | None:

@@ -11,6 +11,9 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array, DType, Layout
 
+Q8 = (DType.INT8, DType.UINT8)
+"""The types of codes of 8 bits."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -81,6 +84,34 @@ class Source:
         """An output."""
         return tensor_of(self.graph, self.node.outputs[index], by, layout)
 
+    def dequantized(self, index: int) -> Source | None:
+        """The DequantizeLinear that makes an input, a constant or not; None if it is made otherwise."""
+        name = self.node.input(index)
+        maker = self.graph.dequantized.get(name) or (self.graph.producers.get(name) if name else None)
+        return Source(maker, self.graph) if maker is not None and maker.op_type == "DequantizeLinear" else None
+
+    def codes(self, index: int, *dtypes: DType) -> Tensor | None:
+        """The codes, of one of these types, that an input is dequantized from, per tensor; None if it is not."""
+        maker = self.dequantized(index)
+        if maker is None or maker.array(1).size > 1:
+            return None
+        x = maker.tensor(0, maker.quantization(1, 2))
+        return x if x.dtype in dtypes else None
+
+    def quantized(self, *dtypes: DType) -> Tensor | None:
+        """The codes, of one of these types, that a QuantizeLinear makes of the only output, which nothing else reads.
+
+        An operator that computes them leaves nothing to be done for that node.
+        """
+        if any(self.node.outputs[1:]) or self.node.outputs[0] in self.graph.outputs:
+            return None
+        readers = self.graph.readers.get(self.node.outputs[0], ())
+        if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
+            return None
+        quantize = Source(readers[0], self.graph)
+        y = quantize.result(quantize.quantization(1, 2))
+        return y if y.dtype in dtypes else None
+
     def inner(self, suffix: str, dtype: DType, shape: tuple[int, ...], by: Quantization | None = None) -> Tensor:
         """A tensor between two operators that one node becomes; its name is no other tensor's."""
         name = f"{next(filter(None, self.node.outputs))}.{suffix}"
@@ -104,6 +135,13 @@ def _quantized(tensor: Tensor, by: Quantization | None) -> Tensor:
     if by is None:
         return tensor
     return Tensor(tensor.name, tensor.dtype, tensor.shape, tensor.layout, by.scale, by.zero_point)
+
+
+def quantization_of(tensor: Tensor) -> Quantization:
+    """What the codes of a quantized tensor mean."""
+    assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
+    assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
+    return Quantization(tensor.scale, tensor.zero_point)
 
 
 def last_layout(is_last: bool) -> Layout:

@@ -11,10 +11,8 @@ from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.fuse import fuse_binary, fuse_float_gemm, fuse_reduction, fuse_unary
-from qcgen.rewrite.fuse_normalization import fuse_normalization, fuse_normalization_to_float
+from qcgen.rewrite.fuse import fuse_binary, fuse_float_gemm, fuse_unary
 from qcgen.rewrite.fuse_products import fuse_convolution, fuse_gemm, fuse_matmul
-from qcgen.rewrite.fuse_recurrent import fuse_recurrent
 from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
@@ -53,11 +51,8 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,
-    fuse_normalization,
     fuse_binary,
     fuse_unary,
-    fuse_reduction,
-    fuse_recurrent,
     join_gelu,
     fuse_table,
     requantize_constants,
@@ -68,7 +63,6 @@ PATTERNS: tuple[Pattern, ...] = (
     dequantize_later,
     compare_codes,
     fuse_float_gemm,
-    fuse_normalization_to_float,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 

@@ -54,23 +54,6 @@ def integer_bias(wiring: Wiring, tensor: str, channels: int, accumulator: Accumu
     return _vector(_rescaled(codes, found, accumulator), channels)
 
 
-def nearest_bias(wiring: Wiring, tensor: str, channels: int, scale: Array) -> Array | None:
-    """The bias (M,) int32 whose units of ``scale`` (M,) or () float64 are nearest to what it stands for.
-
-    None if it is not constant or does not fit. Of activations of 16 bits a unit is far less than a code.
-    """
-    found = dequantized(wiring, tensor)
-    values = wiring.constant(tensor if found is None else found.codes)
-    if values is None or (found is None and values.dtype != np.float32):
-        return None
-    real = values.astype(np.float64)
-    if found is not None:
-        by = found.quantization
-        real = (real - by.zero_point.astype(np.float64)) * by.scale.astype(np.float64)
-    with np.errstate(all="ignore"):
-        return _vector(_int32(np.rint(real / scale)), channels)
-
-
 def _is_taken(codes: Array, bias: Dequantized, accumulator: Accumulator) -> bool:
     if accumulator.strict:
         return is_in_units(codes, bias, accumulator.scale)

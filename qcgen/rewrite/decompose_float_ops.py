@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.geometry import window_of
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.fuse_normalization import float_constant
+from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 

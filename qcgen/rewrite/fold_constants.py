@@ -12,6 +12,7 @@ from qcgen.ir.types import Array, DType
 from qcgen.rewrite import fold_arithmetic, fold_movement
 from qcgen.rewrite.operands import Operands
 from qcgen.rewrite.sizes import Budget
+from qcgen.rewrite.wiring import Wiring
 
 Fold = Callable[[Operands], tuple[Array, ...] | None]
 """From a node's constant inputs to its outputs; None if this form of the operator cannot be folded."""
@@ -55,7 +56,7 @@ def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS, 
     that of a model with the graph's constants.
     """
     budget = budget or Budget.of(graph.constants)
-    constants, values = dict(graph.constants), dict(graph.values)
+    constants, values, dequantized = dict(graph.constants), dict(graph.values), dict(graph.dequantized)
     nodes = []
     for node in graph.nodes:
         results = _folded(graph, node, constants, folds, budget)
@@ -64,8 +65,10 @@ def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS, 
             continue
         for name, array in zip(node.outputs, results, strict=False):
             constants[name] = array
+            if node.op_type == "DequantizeLinear":
+                dequantized[name] = node
             values[name] = Value(name, DType.of(array), tuple(array.shape))
-    return replace(graph, nodes=tuple(nodes), constants=constants, values=values)
+    return replace(graph, nodes=tuple(nodes), constants=constants, values=values, dequantized=dequantized)
 
 
 def _folded(
@@ -101,3 +104,16 @@ def _shape(graph: Graph, node: Node) -> tuple[Array, ...] | None:
     if shape is None or not isinstance(start, int) or not (end is None or isinstance(end, int)):
         return None
     return (np.array(shape[start:end], np.int64),)
+
+
+def float_constant(wiring: Wiring, tensor: str) -> Array | None:
+    """A float32 constant, or what a DequantizeLinear makes of constant codes; None for anything else."""
+    constant, maker = wiring.constant(tensor), wiring.producers.get(tensor)
+    if constant is None and maker is not None and maker.op_type == "DequantizeLinear":
+        arrays = tuple(wiring.constant(name) if name else None for name in maker.inputs)
+        fold = FOLDS.get((maker.domain, maker.op_type))
+        if fold is None or any(array is None for array, name in zip(arrays, maker.inputs, strict=True) if name):
+            return None
+        found = fold(Operands(maker, arrays))
+        constant = None if found is None else found[0]
+    return constant if constant is not None and constant.dtype == np.float32 else None

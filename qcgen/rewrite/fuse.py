@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 
-from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
-from qcgen.infer.wide import WIDE_ADD, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.fuse_products import factors_of, quantized_operands, weights
+from qcgen.rewrite.fuse_products import factors_of, weights
 from qcgen.rewrite.kept_in_float import is_kept
 from qcgen.rewrite.one_type import operand_of_type
 from qcgen.rewrite.quantization import (
-    Dequantized,
-    Quantizer,
     activation,
-    activation_of_codes,
     dequantized,
-    has_16_bits,
     named,
     quantizer,
     quantizer_to_codes,
 )
-from qcgen.rewrite.spellings import axes_of
 from qcgen.rewrite.wiring import Change, Wiring
 
 # Two dequantized tensors, Add, Mul or Sub, QuantizeLinear: one QLinearAdd or QLinearMul, or one of qcgen's own.
@@ -31,25 +23,15 @@ from qcgen.rewrite.wiring import Change, Wiring
 BINARY = {("", "Add"): "QLinearAdd", ("", "Mul"): "QLinearMul"}
 """The operators of com.microsoft, by the operator that they compute."""
 
-WIDE_BINARY = {("", "Add"): WIDE_ADD, ("", "Mul"): WIDE_MUL, ("", "Sub"): WIDE_SUB}
-"""Those of qcgen's own domain, where some codes have 16 bits."""
-
 
 def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
-    """Add, Mul or Sub of tensors, one of which may be constant; of 8-bit codes all get the output's type."""
+    """Add or Mul of 8-bit tensors, one of which may be constant; all get the output's type."""
     key = node.domain, node.op_type
-    if key not in WIDE_BINARY or len(node.inputs) != 2:
+    if key not in BINARY or len(node.inputs) != 2:
         return None
-    a, b = (activation_of_codes(wiring, name) for name in node.inputs)
-    y = quantizer_to_codes(wiring, node.outputs[0])
+    a, b = (activation(wiring, name) for name in node.inputs)
+    y = quantizer(wiring, node.outputs[0])
     if a is None or b is None or y is None:
-        return None
-    if has_16_bits(a, b, y):
-        domain, op_type = WIDE_BINARY[key]
-        operands, constants = quantized_operands(wiring, (a, b, y))
-        fused = Node(node.name, op_type, domain, operands, (y.output,), {})
-        return Change(y.node, (fused,), remove=(node,), constants=constants)
-    if key not in BINARY:
         return None
     dtype = y.quantization.dtype
     first = operand_of_type(wiring, a, dtype, node, "a")
@@ -73,20 +55,15 @@ UNARY = {
 }
 """The operators of com.microsoft, by the operator that they compute."""
 
-MOST_PIXELS = 2**14
-"""Of an image whose mean is taken: sums of codes of 16 bits stay within int32, wherever they start."""
-
 
 def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
-    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on codes; of 8 bits all get the output's type."""
+    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on 8-bit codes, which get the output's type."""
     op_type = UNARY.get((node.domain, node.op_type))
     if op_type is None or _is_dilated(node):
         return None
-    x, y = activation_of_codes(wiring, node.input(0)), quantizer_to_codes(wiring, node.outputs[0])
+    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
     if x is None or y is None:
         return None
-    if has_16_bits(x, y):
-        return _wide_mean(wiring, node, x, y) if node.op_type == "GlobalAveragePool" else None
     operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
     meaning, constants = named(wiring, y.quantization, y.output)
     attributes = _attributes(node)
@@ -94,31 +71,6 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept)
     constants = {**operand.constants, **constants}
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
-
-
-def _wide_mean(wiring: Wiring, node: Node, x: Dequantized, y: Quantizer) -> Change | None:
-    shape = wiring.graph.value(node.input(0)).fixed_shape
-    if shape is None or prod(shape[2:]) > MOST_PIXELS:
-        return None
-    return _on_codes(wiring, node, WIDE_MEAN, x, y, {})
-
-
-def _on_codes(
-    wiring: Wiring,
-    node: Node,
-    key: tuple[str, str],
-    x: Dequantized,
-    y: Quantizer,
-    attributes: Mapping[str, Attribute],
-    *,
-    in_float: bool = False,
-) -> Change:
-    """An operator of qcgen's own domain on codes, without a change of their types."""
-    x_meaning, x_constants = named(wiring, x.quantization, x.codes)
-    y_meaning, y_constants = named(wiring, y.quantization, y.output)
-    inputs = (x.codes, *x_meaning.names, *y_meaning.names)
-    fused = Node(node.name, key[1], key[0], inputs, (y.output,), attributes, in_float=in_float)
-    return Change(y.node, (fused,), remove=(node,), constants={**x_constants, **y_constants})
 
 
 def _is_dilated(node: Node) -> bool:
@@ -136,24 +88,6 @@ def _attributes(node: Node) -> Mapping[str, Attribute]:
         case "Softmax":
             return {"axis": -1 if node.version >= 13 else 1, **node.attributes, "opset": node.version}
     return node.attributes
-
-
-# A dequantized tensor, ReduceMean or ReduceSum, QuantizeLinear: the sums of codes along axes, requantized.
-
-REDUCTIONS = {("", "ReduceMean"): REDUCE_MEAN, ("", "ReduceSum"): REDUCE_SUM}
-"""The operators of qcgen's own domain, by the operator that they compute."""
-
-
-def fuse_reduction(wiring: Wiring, node: Node) -> Change | None:
-    """ReduceMean or ReduceSum on 8-bit codes, along any axes that are known."""
-    fused = REDUCTIONS.get((node.domain, node.op_type))
-    if fused is None or (node.input(1) and wiring.constant(node.input(1)) is None):
-        return None
-    x, y, axes = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0]), axes_of(wiring, node)
-    if x is None or y is None or (not axes and node.attributes.get("noop_with_empty_axes", 0)):
-        return None
-    attributes = {"keepdims": node.attributes.get("keepdims", 1), **({"axes": axes} if axes else {})}
-    return _on_codes(wiring, node, fused, x, y, attributes, in_float=True)
 
 
 # Dequantized data and weights, Gemm or MatMul, and no QuantizeLinear: a QGemm with a float output.
@@ -175,6 +109,9 @@ def fuse_float_gemm(wiring: Wiring, node: Node) -> Change | None:
     columns = wiring.graph.constants[w.codes].shape[0 if node.attributes.get("transB") else 1]
     bias = _int32_codes(wiring, node.input(2), columns) if node.input(2) else ""
     if bias is None or (bias and not factors.alpha == factors.beta == 1.0):
+        return None
+    y = quantizer_to_codes(wiring, node.outputs[0])
+    if y is not None and y.quantization.dtype.is_16_bit:
         return None
     x_meaning, x_constants = named(wiring, x.quantization, x.codes)
     w_meaning, w_constants = named(wiring, w.quantization, w.codes)

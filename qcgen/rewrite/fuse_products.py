@@ -1,26 +1,23 @@
-"""Dequantized data and weights, Conv, MatMul or Gemm, QuantizeLinear: one product of codes of 8 or 16 bits."""
+"""Dequantized data and weights, Conv, MatMul or Gemm, QuantizeLinear: one product of codes of 8 bits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qcgen.infer.wide import WIDE_CONV, WIDE_GEMM, WIDE_MATMUL
-from qcgen.ir.graph import Attribute, Node
+from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.bias import Accumulator, integer_bias, nearest_bias
+from qcgen.rewrite.bias import Accumulator, integer_bias
 from qcgen.rewrite.kept_in_float import is_product_kept
 from qcgen.rewrite.quantization import (
     Dequantized,
     Quantizer,
     activation,
-    activation_of_codes,
     dequantized,
-    has_16_bits,
     named,
-    quantizer_to_codes,
+    quantizer,
 )
 from qcgen.rewrite.wiring import Change, Wiring
 
@@ -36,21 +33,21 @@ def fuse_convolution(wiring: Wiring, node: Node) -> Change | None:
     bias = None if tensors is None else _bias(wiring, node, 0, tensors, strict=True)
     if tensors is None or bias is None:
         return None
-    names = {False: ("", "QLinearConv"), True: WIDE_CONV}
-    return _fused(wiring, node, tensors, names, node.attributes, 8, tuple(bias), bias)
+    operands, constants = quantized_operands(wiring, tensors)
+    fused = Node(node.name, "QLinearConv", "", (*operands, *bias), (tensors[2].output,), node.attributes)
+    return _fused(wiring, node, tensors, fused, {**constants, **bias})
 
 
 def fuse_matmul(wiring: Wiring, node: Node) -> Change | None:
-    """MatMul of data per tensor with 8-bit data, or with constant weights, per tensor or per column.
-
-    Where some codes have 16 bits, the weights are a constant matrix.
-    """
+    """MatMul of data per tensor with 8-bit data, or with constant weights, per tensor or per column."""
     if (node.domain, node.op_type) != ("", "MatMul"):
         return None
     tensors = _tensors(wiring, node, activation(wiring, node.input(1)) or weights(wiring, node.input(1), 1))
-    if tensors is None or (_is_wide(tensors) and not _is_matrix(wiring, tensors[1])):
+    if tensors is None:
         return None
-    return _fused(wiring, node, tensors, {False: ("", "QLinearMatMul"), True: WIDE_MATMUL}, {}, 8, (), {})
+    operands, constants = quantized_operands(wiring, tensors)
+    fused = Node(node.name, "QLinearMatMul", "", operands, (tensors[2].output,), {})
+    return _fused(wiring, node, tensors, fused, constants)
 
 
 def fuse_gemm(wiring: Wiring, node: Node) -> Change | None:
@@ -59,57 +56,35 @@ def fuse_gemm(wiring: Wiring, node: Node) -> Change | None:
         return None
     axis, factors = 0 if node.attributes.get("transB") else 1, factors_of(node)
     tensors = _tensors(wiring, node, weights(wiring, node.input(1), axis))
-    if tensors is None or factors is None or not _is_matrix(wiring, tensors[1]):
+    if tensors is None or factors is None:
         return None
-    # QGemm multiplies its bias by alpha too and has no beta. As onnxruntime, fuse other factors only without a bias.
-    x, _, y = tensors
-    is_wide, is_plain = _is_wide(tensors), factors.alpha == factors.beta == 1.0
-    if not is_plain and (is_wide or node.input(2)):
-        return None
-    if not is_wide and x.quantization.dtype is not y.quantization.dtype:
+    x, w, y = tensors
+    if wiring.known(w.codes).ndim != 2 or x.quantization.dtype is not y.quantization.dtype:
         return None  # QGemm has one type for both, and onnxruntime computes float
+    # QGemm multiplies its bias by alpha too and has no beta. As onnxruntime, fuse other factors only without a bias.
+    if node.input(2) and not factors.alpha == factors.beta == 1.0:
+        return None
     bias = _bias(wiring, node, axis, tensors, strict=False)
-    attributes = {key: node.attributes[key] for key in ("transA", "transB", "alpha") if key in node.attributes}
-    names = {False: ("com.microsoft", "QGemm"), True: WIDE_GEMM}
     if bias is None:
         return None
-    return _fused(wiring, node, tensors, names, attributes, 6, (next(iter(bias), ""),), bias)
+    operands, constants = quantized_operands(wiring, tensors)
+    attributes = {key: node.attributes[key] for key in ("transA", "transB", "alpha") if key in node.attributes}
+    inputs = (*operands[:6], next(iter(bias), ""), *operands[6:])
+    fused = Node(node.name, "QGemm", "com.microsoft", inputs, (y.output,), attributes)
+    return _fused(wiring, node, tensors, fused, {**constants, **bias})
 
 
 def _tensors(wiring: Wiring, node: Node, w: Dequantized | None) -> Tensors | None:
-    """The codes that a node reads and writes; None if any of them are not such."""
-    x, y = activation_of_codes(wiring, node.input(0)), quantizer_to_codes(wiring, node.outputs[0])
+    """The codes of 8 bits that a node reads and writes; None if any of them are not such."""
+    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
     return None if x is None or w is None or y is None else (x, w, y)
 
 
-def _is_wide(tensors: Tensors) -> bool:
-    return has_16_bits(tensors[0], tensors[2])
-
-
-def _is_matrix(wiring: Wiring, w: Dequantized) -> bool:
-    constant = wiring.constant(w.codes)
-    return constant is not None and constant.ndim == 2
-
-
-def _fused(
-    wiring: Wiring,
-    node: Node,
-    tensors: Tensors,
-    names: Mapping[bool, tuple[str, str]],
-    attributes: Mapping[str, Attribute],
-    place: int,
-    more: tuple[str, ...],
-    bias: Mapping[str, Array],
-) -> Change:
-    """The operator of this domain and name, by whether codes have 16 bits; ``more`` inputs have their ``place``."""
+def _fused(wiring: Wiring, node: Node, tensors: Tensors, fused: Node, constants: Mapping[str, Array]) -> Change:
+    """The operator of codes in the place of the node and of the QuantizeLinear behind it."""
     x, w, y = tensors
-    operands, constants = quantized_operands(wiring, tensors)
-    is_wide = _is_wide(tensors)
-    domain, op_type = names[is_wide]
-    inputs = (*operands[:place], *more, *operands[place:])
-    kept = not is_wide and is_product_kept(wiring, node, x, w, y)
-    fused = Node(node.name, op_type, domain, inputs, (y.output,), attributes, in_float=kept)
-    return Change(y.node, (fused,), remove=(node,), constants={**constants, **bias})
+    kept = is_product_kept(wiring, node, x, w, y)
+    return Change(y.node, (replace(fused, in_float=kept),), remove=(node,), constants=constants)
 
 
 def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:
@@ -141,10 +116,6 @@ def _bias(wiring: Wiring, node: Node, axis: int, tensors: Tensors, *, strict: bo
         return {}
     x, w, y = tensors
     channels = wiring.graph.constants[w.codes].shape[axis]
-    if _is_wide(tensors):
-        exact = x.quantization.scale.astype(np.float64) * w.quantization.scale.astype(np.float64)
-        bias = nearest_bias(wiring, node.input(2), channels, exact)
-        return None if bias is None else {wiring.fresh(f"{node.input(2)}_quantized"): bias}
     scale = x.quantization.scale * w.quantization.scale
     if not np.all(np.isfinite(scale) & (scale > 0)):
         return None

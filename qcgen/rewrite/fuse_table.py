@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite import pointwise
-from qcgen.rewrite.fuse_normalization import float_constant
+from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.quantization import Dequantized, GraphQuantization, activation, is_quantize, quantization_of
 from qcgen.rewrite.tables import clamp_node, lookup_node
 from qcgen.rewrite.wiring import Change, Wiring

@@ -212,11 +212,6 @@ def quantizer_to_codes(wiring: Wiring, tensor: str) -> Quantizer | None:
     return Quantizer(node, quantization)
 
 
-def has_16_bits(*tensors: Dequantized | Quantizer) -> bool:
-    """Whether any of these codes have 16 bits."""
-    return any(tensor.quantization.dtype.is_16_bit for tensor in tensors)
-
-
 def named(
     wiring: Wiring, quantization: GraphQuantization, tensor: str
 ) -> tuple[GraphQuantization, Mapping[str, Array]]:

@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.decompose_float_ops import Steps
-from qcgen.rewrite.fuse_normalization import float_constant
+from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.fuse_products import weights
 from qcgen.rewrite.quantization import (
     Dequantized,

@@ -11,15 +11,14 @@ from functions_recorded import FUNCTIONS, OF_CHANNELS, between_codes
 from gallery_networks import network_16_bits
 from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
 from onnx import ModelProto, helper
-from qdq import A, B, Chain
+from qdq import A, B, Chain, Meaning
 
 from qcgen.infer.lookup import LOOKUP
-from qcgen.infer.recurrent import DYNAMIC_LSTM, GRU, LSTM
-from qcgen.infer.reduction import REDUCE_MEAN, REDUCE_SUM
+from qcgen.infer.recurrent import DYNAMIC_LSTM
 from qcgen.infer.select import COMPARISONS, SELECT
-from qcgen.infer.wide import WIDE_ADD, WIDE_GEMM, WIDE_MATMUL, WIDE_MEAN, WIDE_MUL, WIDE_SUB
 
 IMAGE = (1, 2, 4, 5)
+WIDE: Meaning = (0.0002, np.int16(-400))
 X: Mapping[str, Spec] = {"X": ("float", IMAGE)}
 CODES: Mapping[str, Spec] = {"X": ("int8", IMAGE)}
 
@@ -61,14 +60,6 @@ MATMUL: Mapping[str, Spec] = {
     "b_scale": scale([0.01, 0.02, 0.015, 0.03]),
     "b_zero_point": zero([0] * 4, "int8"),
 }
-WIDE: Mapping[str, Spec] = {**TWO, "A": ("int16", IMAGE), "A_zero_point": zero(-400, "int16")}
-WIDE_ONE: Mapping[str, Spec] = {
-    **ONE,
-    "X": ("int16", IMAGE),
-    "X_zero_point": zero(-400, "int16"),
-    "Y_zero_point": zero(90, "uint16"),
-}
-WIDE_MATRIX: Mapping[str, Spec] = {**MATMUL, "a": ("uint16", (2, 5)), "a_zero_point": zero(40000, "uint16")}
 PARTS: Mapping[str, Spec] = {
     "Y_scale": scale(),
     "Y_zero_point": zero(),
@@ -231,39 +222,8 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     (NHWC, "GlobalAveragePool"): (X, {}),
     (NHWC, "GlobalMaxPool"): (X, {}),
     (NHWC, "MaxPool"): (CODES, WINDOW),
-    GRU: (
-        {**GRU_OPERANDS, "R": random_weights((1, 12, 4)), "W_scale": None, "R_scale": scale(np.full((1, 12), 0.01))},
-        {"direction": "reverse", "layout": 1},
-    ),
-    LSTM: (
-        {
-            **LSTM_OPERANDS,
-            "W": random_weights((2, 16, 5), "uint8"),
-            "P": None,
-            "W_scale": scale(np.full((2, 16), 0.01)),
-            "R_scale": None,
-            "W_zero_point": np.array(100, np.int32),
-        },
-        BOTH_WAYS,
-    ),
-    REDUCE_MEAN: (ONE, {"axes": [1, -1]}),
-    REDUCE_SUM: ({**ONE, "Y_zero_point": zero(-3, "int8")}, {"keepdims": 0}),
     SELECT: ({**X, "B": scale(0.5), "C": ("float", IMAGE), "D": scale(0)}, {"comparison": "greater"}),
     LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),
-    WIDE_ADD: (WIDE, {}),
-    WIDE_GEMM: (
-        {
-            **WIDE_MATRIX,
-            "C": np.array([1, -200, 3000, 4], np.int32),
-            "y_scale": scale(),
-            "y_zero_point": zero(7, "int16"),
-        },
-        {"transB": 0},
-    ),
-    WIDE_MATMUL: ({**WIDE_MATRIX, "y_scale": scale(), "y_zero_point": zero(7, "int16")}, {}),
-    WIDE_MEAN: (WIDE_ONE, {"channels_last": 0}),
-    WIDE_MUL: (WIDE, {}),
-    WIDE_SUB: (WIDE, {}),
 }
 """Operands and attributes of every operator that is not a convolution."""
 
@@ -369,12 +329,34 @@ def conv_transpose() -> ModelProto:
     return chain.model(IMAGE, x_type="uint8")
 
 
-NORMALIZATIONS: Mapping[str, Any] = {
+def of_codes(op_type: str, meaning: Meaning = A, **attributes: Any) -> ModelProto:
+    """An operator that reads a tensor of codes, or two."""
+    chain = Chain()
+    reads = [chain.through("x", meaning)] * (2 if op_type == "Sub" else 1)
+    chain.quantize(chain.node(op_type, reads, "result", **attributes), WIDE if meaning is WIDE else B, "y")
+    return chain.model(IMAGE)
+
+
+def lstm_of_codes() -> ModelProto:
+    """An LSTM with a scale for each row of W, and one for R."""
+    chain = Chain()
+    rows = (np.full(16, 0.01, np.float32), np.full(16, 100, np.uint8))
+    w = chain.weights("w", random_weights((1, 16, 5), "uint8"), rows, axis=1)
+    chain.node("LSTM", ["x", w, chain.weights("r", random_weights((1, 16, 4)), (0.02, None))], "y", hidden_size=4)
+    return chain.model((3, 2, 5), opset=14)
+
+
+OF_CODES: Mapping[str, Any] = {
     "ConvTranspose": conv_transpose,
+    "GlobalAveragePool of 16 bits": partial(of_codes, "GlobalAveragePool", WIDE),
     "InstanceNormalization": instance_norm,
+    "LSTM": lstm_of_codes,
     "LayerNormalization": layer_norm,
+    "ReduceMean": partial(of_codes, "ReduceMean", axes=[1, -1]),
+    "ReduceSum": partial(of_codes, "ReduceSum", keepdims=0),
+    "Sub of 16 bits": partial(of_codes, "Sub", WIDE),
 }
-"""Operators of codes, each between DequantizeLinear and QuantizeLinear."""
+"""Operators whose inputs, or weights, are dequantized."""
 
 FOLDED: Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Any]]] = {
     "ConstantOfShape": ({"shape": ints(1, 1, 4, 5)}, {}),
@@ -419,7 +401,7 @@ def operator_models() -> dict[str, ModelProto]:
     found[f"{MICROSOFT} QLinearSoftmax"].graph.node[0].attribute.append(helper.make_attribute("opset", 13))
     found |= {name: node_model(op_type, operands, **rest) for name, (op_type, operands, rest) in COMPUTED.items()}
     found |= {name: build() for name, build in CONVOLUTIONS.items()}
-    found |= {f"{name} of codes": build() for name, build in NORMALIZATIONS.items()}
+    found |= {f"{name} of codes": build() for name, build in OF_CODES.items()}
     found["activations of 16 bits"] = network_16_bits()
     found |= {f"table of {name}": function(name) for name in (*FUNCTIONS, *OF_CHANNELS)}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from qcgen.check import recurrent
 from qcgen.check.limits import finite_constants, flag, one_of
 from qcgen.check.node import FLOAT, INTEGER, NUMBER, NUMBERS, Q8, TEXT, TEXTS, Spec
@@ -67,22 +65,3 @@ DYNAMIC_LSTM = Spec(
         finite_constants,
     ),
 )
-
-CODES = (DType.INT8, DType.UINT8, DType.INT16)
-
-
-def of_codes(spec: Spec) -> Spec:
-    """The same with weights that are codes, and what they mean behind the other inputs."""
-    scales = ("W_scale", "R_scale", "W_zero_point", "R_zero_point")
-    types = {"W": (*CODES, *FLOAT), "R": (*CODES, *FLOAT), **dict.fromkeys(scales[:2], FLOAT)}
-    types |= dict.fromkeys(scales[2:], (DType.INT32,))
-    return replace(
-        spec,
-        inputs=(*spec.inputs, *scales),
-        types={**spec.types, **types},
-        constant=(*spec.constant, *scales),
-        numbers=scales[2:],
-        scales=scales[:2],
-        extra=(*spec.extra, recurrent.codes_fit),
-        since=1,
-    )

@@ -146,7 +146,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         constant=("scale", "B"),
         attributes={"epsilon": NUMBER},
         since=6,
-        extra=(normalization.float_channels_fit, limits.finite_number("epsilon", 1), limits.finite_constants),
+        extra=(normalization.channels_fit, limits.finite_number("epsilon", 1), limits.finite_constants),
     ),
     ("", "LSTM"): LSTM,
     ("", "LayerNormalization"): Spec(
@@ -157,7 +157,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"axis": INTEGER, "epsilon": NUMBER, "stash_type": INTEGER},
         extra=(
             axis_exists(-1),
-            normalization.float_row_fits,
+            normalization.row_fits,
             normalization.computes_in_float32,
             limits.finite_number("epsilon", 1),
             limits.finite_constants,

@@ -521,6 +521,8 @@ class Model:
                 self.codes[node.output[0]] = self.coded(first, scale, zero.astype(np.int64))
             elif op == "Cast" and a["to"] == onnx.TensorProto.FLOAT and self.coded(first) is not None:
                 self.codes[node.output[0]] = self.coded(first, np.float32(1), np.int64(0))
+            elif op in ("Relu", "Clip") and self.recodes(node):
+                self.moved(node, a)  # by the table of the QuantizeLinear behind it
             elif self.joint(node):
                 pass  # one table does it, together with other nodes
             elif op == "QuantizeLinear":
@@ -548,6 +550,15 @@ class Model:
         for name in self.in_float - set(self.names.values()):
             raise Wrong(f"{name}: the model has no such node, which is said to be computed in float32")
 
+    def recodes(self, node):
+        """Whether a Relu or Clip of codes is quantized with another meaning, and nothing else reads it."""
+        x, [output] = self.codes.get(node.input[0]), node.output
+        readers = [] if output in self.outputs else self.read[output]
+        if x is None or x.scale is None or [n.op_type for n in readers] != ["QuantizeLinear"]:
+            return False
+        by, bounds = self.meaning(readers[0])
+        return bounds[1] - bounds[0] == x.bounds[1] - x.bounds[0] == 255 and (by, bounds) != (x.by, x.bounds)
+
     def moved(self, node, a):
         """What only moves codes, or keeps some of them."""
         x, op = self.codes[node.input[0]], node.op_type
@@ -558,7 +569,7 @@ class Model:
         if op in ("Relu", "Clip"):
             low, high = self.clip(node, a, (x.scale, x.zero, *x.bounds))
             results = [[np.clip(end, low, high)] for end in (x.lo, x.hi)]
-            e = self.entries.pop(self.names[id(node)], None)
+            e = None if self.recodes(node) else self.entries.pop(self.names[id(node)], None)
             if e:
                 table = np.clip(np.arange(x.bounds[0], x.bounds[1] + 1), low, high)
                 need(e["kind"] == "table" and np.array_equal(e["values"], table), f"{e['node']}: values are clamped")
@@ -894,7 +905,8 @@ class Model:
 
     def entry(self, node, kind, lo, hi):
         """The entry of a node; None if it needs none: computed in float, its output constant, or read by nobody."""
-        name = self.names[id(node)]
+        names = [self.names[id(node)], *(self.behind(node) if node.op_type == "QuantizeLinear" else ())]
+        name = next((n for n in names if n in self.entries), names[0])
         if name in self.in_float:
             need(
                 not node.op_type.startswith("QLinear") and node.op_type != "QGemm",
@@ -908,6 +920,16 @@ class Model:
         e = self.entries.pop(name)
         need(e["kind"] == kind, f"{name}: its kind is {kind}")
         return e
+
+    def behind(self, node):
+        """The names of the nodes between codes and a QuantizeLinear: a table of them has that of one of them."""
+        names, open_ = [], [node.input[0]]
+        while open_:
+            made = self.made.get(open_.pop(0))
+            if made is not None and made.op_type != "DequantizeLinear" and self.names[id(made)] not in names:
+                names.append(self.names[id(made)])
+                open_ += made.input
+        return names
 
     def channel_tables(self, node, x, tables, axis):
         """A table for each place of an axis, which is counted back from -1."""

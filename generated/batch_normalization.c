@@ -5,19 +5,19 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime --io quantized
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node      operator  kernel                   multiply-adds  constants  scratch
- *   0  normal_q  Lookup    portable/channel_lookup              0       24 B      0 B
- *   1  y         Lookup    portable/channel_lookup              0      768 B      0 B
+ * no.  node       operator  kernel                   multiply-adds  constants  scratch
+ *   0  normal     Add       portable/channel_lookup              0       24 B      0 B
+ *   1  rectified  PRelu     portable/channel_lookup              0      768 B      0 B
  *
  * arena    48 B for tensors between nodes and for scratch; no placement of them needs less
  *
- * normal_q
+ * normal
  *   output        an affine form in integers for each channel: equal to the table made by onnxruntime's formulas for
  *                 all 768 codes
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0x9995c99a
+#if BATCH_NORMALIZATION_HEADER_ID != 0x04142d22
 #error "batch_normalization.h was not generated together with this file"
 #endif
 
@@ -57,25 +57,25 @@ struct batch_normalization_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char batch_normalization_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* batch_normalization_normal_q: slope of a channel's line, everywhere. */
-BATCH_NORMALIZATION_CONST_ATTR static const int32_t batch_normalization_normal_q_slope[3] = {
+/* batch_normalization_normal: slope of a channel's line, everywhere. */
+BATCH_NORMALIZATION_CONST_ATTR static const int32_t batch_normalization_normal_slope[3] = {
     1124683, 2030576, -967133,
 };
 
-/* batch_normalization_normal_q: its offset, everywhere. */
-BATCH_NORMALIZATION_CONST_ATTR static const int32_t batch_normalization_normal_q_offset[3] = {
+/* batch_normalization_normal: its offset, everywhere. */
+BATCH_NORMALIZATION_CONST_ATTR static const int32_t batch_normalization_normal_offset[3] = {
     -11454020, -13190425,  17423668,
 };
 
-/* normal_q: Lookup, a line for each channel. */
-BATCH_NORMALIZATION_NOINLINE static void batch_normalization_normal_q(const int8_t *x, int8_t *y)
+/* normal: Add, a line for each channel. */
+BATCH_NORMALIZATION_NOINLINE static void batch_normalization_normal(const int8_t *x, int8_t *y)
 {
     enum {
         COUNT_0 = 3, X_STEP_0 = 16, SLOPE_STEP_0 = 1, OFFSET_STEP_0 = 1, Y_STEP_0 = 16,
         COUNT = 16, LOW = -128, HIGH = 127, SHIFT = 20
     };
-    const int32_t *const slope = batch_normalization_normal_q_slope;
-    const int32_t *const offset = batch_normalization_normal_q_offset;
+    const int32_t *const slope = batch_normalization_normal_slope;
+    const int32_t *const offset = batch_normalization_normal_offset;
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int8_t *const x_run = x + i0 * X_STEP_0;
@@ -93,8 +93,8 @@ BATCH_NORMALIZATION_NOINLINE static void batch_normalization_normal_q(const int8
     }
 }
 
-/* batch_normalization_y: the output's code for each of the input's, -128 to 127, a row a channel. */
-BATCH_NORMALIZATION_CONST_ATTR static const int8_t batch_normalization_y_table[3 * 256] = {
+/* batch_normalization_rectified: the output's code for each of the input's, -128 to 127, a row a channel. */
+BATCH_NORMALIZATION_CONST_ATTR static const int8_t batch_normalization_rectified_table[3 * 256] = {
     -30, -29, -29, -29, -29, -28, -28, -28, -28, -27, -27, -27, -27, -27, -26, -26,
     -26, -25, -25, -25, -25, -25, -24, -24, -24, -23, -23, -23, -23, -23, -22, -22,
     -22, -21, -21, -21, -21, -21, -20, -20, -20, -19, -19, -19, -19, -19, -18, -18,
@@ -147,14 +147,14 @@ BATCH_NORMALIZATION_CONST_ATTR static const int8_t batch_normalization_y_table[3
     112, 113, 114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127,
 };
 
-/* y: Lookup, a table for each channel. */
-BATCH_NORMALIZATION_NOINLINE static void batch_normalization_y(const int8_t *x, int8_t *y)
+/* rectified: PRelu, a table for each channel. */
+BATCH_NORMALIZATION_NOINLINE static void batch_normalization_rectified(const int8_t *x, int8_t *y)
 {
     enum {
         COUNT_0 = 3, X_STEP_0 = 16, TABLE_STEP_0 = 256, Y_STEP_0 = 16,
         COUNT = 16
     };
-    const int8_t *const table = batch_normalization_y_table;
+    const int8_t *const table = batch_normalization_rectified_table;
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int8_t *const x_run = x + i0 * X_STEP_0;
@@ -174,8 +174,8 @@ BATCH_NORMALIZATION_CODE_ATTR void batch_normalization_run(const int8_t *x_q, in
     BATCH_NORMALIZATION_ASSERT(BATCH_NORMALIZATION_ARE_APART(x_q, 48, y, 48));
     BATCH_NORMALIZATION_ASSERT(BATCH_NORMALIZATION_ARE_APART(x_q, 48, arena, 48));
     BATCH_NORMALIZATION_ASSERT(BATCH_NORMALIZATION_ARE_APART(y, 48, arena, 48));
-    batch_normalization_normal_q(x_q, arena);
+    batch_normalization_normal(x_q, arena);
     BATCH_NORMALIZATION_HOOK(0);
-    batch_normalization_y(arena, y);
+    batch_normalization_rectified(arena, y);
     BATCH_NORMALIZATION_HOOK(1);
 }

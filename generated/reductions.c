@@ -5,11 +5,11 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime --io quantized
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node       operator    kernel           multiply-adds  constants  scratch
- *   0  mean       ReduceMean  portable/reduce              0        0 B      0 B
- *   1  largest    ReduceMax   portable/reduce              0        0 B      0 B
- *   2  largest_q  Lookup      portable/lookup              0      256 B      0 B
- *   3  total      ReduceSum   portable/reduce              0        0 B      0 B
+ * no.  node       operator        kernel           multiply-adds  constants  scratch
+ *   0  mean       ReduceMean      portable/reduce              0        0 B      0 B
+ *   1  largest    ReduceMax       portable/reduce              0        0 B      0 B
+ *   2  largest_q  QuantizeLinear  portable/lookup              0      256 B      0 B
+ *   3  total      ReduceSum       portable/reduce              0        0 B      0 B
  *
  * arena    60 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0xfcad3298
+#if REDUCTIONS_HEADER_ID != 0xbefa26f6
 #error "reductions.h was not generated together with this file"
 #endif
 
@@ -153,7 +153,7 @@ REDUCTIONS_CONST_ATTR static const int8_t reductions_n2_largest_q_table[256] = {
      127,  127,  127,  127,  127,  127,  127,  127,  127,
 };
 
-/* largest_q: Lookup, a table. */
+/* largest_q: QuantizeLinear, a table. */
 REDUCTIONS_NOINLINE static void reductions_n2_largest_q(const int8_t *x, int8_t *y)
 {
     enum { COUNT = 20 };

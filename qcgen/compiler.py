@@ -53,6 +53,7 @@ from qcgen.progress import report_progress
 from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.simplify import simplify
+from qcgen.simplify.join_tables import join_tables
 from qcgen.tflite import TfliteGraph, lower_tflite, read_tflite, tflite_bytes
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def compile_graph(
         if node is None and options.numerics == "onnxruntime":
             graph = fold_operators(graph)
         graph = check(graph)
-        program = lower(graph, numerics=options.numerics)
+        program = join_tables(lower(graph, numerics=options.numerics))
     inputs = tuple(graph.value(name) for name in graph.inputs)
     origin = graph.origin and replace(graph.origin, inputs=inputs, outputs=graph.outputs)
     if options.io == "quantized":

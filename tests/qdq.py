@@ -11,10 +11,11 @@ from onnx import ModelProto, NodeProto, helper
 
 from qcgen.check import check
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Program
+from qcgen.ir.program import Lookup, Program
 from qcgen.load import load
 from qcgen.lower import lower
 from qcgen.rewrite import rewrite
+from qcgen.simplify.join_tables import join_tables
 
 Meaning = tuple[Any, Any]
 """Scale and zero point; the zero point's numpy type is the codes' type."""
@@ -82,12 +83,19 @@ class Chain:
 
 def meaning_of(graph: Graph) -> Program:
     """What a graph that was rewritten means, before it is simplified."""
-    return lower(check(graph))
+    return join_tables(lower(check(graph)))
 
 
 def kinds(program: Program) -> list[str]:
     """The classes of the operators in order."""
     return [type(op).__name__ for op in program.operators]
+
+
+def table(program: Program) -> list[int]:
+    """The codes of the one table."""
+    [op] = [op for op in program.operators if isinstance(op, Lookup)]
+    codes: list[int] = op.table.tolist()
+    return codes
 
 
 def operators(graph: Graph) -> list[str]:

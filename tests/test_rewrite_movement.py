@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from onnx import helper
-from qdq import A, B, Chain, attributes_of, only, operand, operators
+from qdq import A, B, Chain, attributes_of, kinds, only, operand, operators
 
+from qcgen.ir.program import Concat, Lookup
 from qcgen.ir.types import DType
 
 X_SHAPE = (1, 4, 6, 6)
@@ -94,9 +95,9 @@ def test_what_stays_float_is_dequantized_after_it_is_moved(movement):
 def test_between_other_quantizations_a_table_comes_before_the_movement(movement):
     chain = Chain()
     chain.through(movement(chain, chain.through("x", A)), B, "y")
-    graph = chain.rewritten(X_SHAPE)
-    assert operators(graph)[1] == "qcgen.Lookup"
-    assert len(graph.nodes) == 4
+    program = chain.meant(X_SHAPE)
+    assert kinds(program)[1] == "Lookup"
+    assert len(program.operators) == 4
 
 
 def test_the_convolution_in_front_of_a_movement_is_fused_and_clamped_at_once():
@@ -170,16 +171,10 @@ def test_parts_of_different_meaning_are_brought_to_the_concats():
     chain = Chain()
     first, second = chain.through("x", A), chain.through("x", B)
     chain.through(chain.node("Concat", [first, second, first], axis=1), A, "y")
-    graph = chain.rewritten(X_SHAPE)
-    assert sorted(operators(graph)) == [
-        "Concat",
-        "DequantizeLinear",
-        "QuantizeLinear",
-        "QuantizeLinear",
-        "qcgen.Lookup",
-    ]
-    lookup = only(graph, "Lookup").outputs[0]
-    assert only(graph, "Concat").inputs == ("x_q", lookup, "x_q")
+    program = chain.meant(X_SHAPE)
+    assert sorted(kinds(program)) == ["Concat", "Dequantize", "Lookup", "Quantize", "Quantize"]
+    lookup, concat = (op for op in program.operators if isinstance(op, Lookup | Concat))
+    assert [x.name for x in concat.xs] == ["x_q", lookup.y.name, "x_q"]
 
 
 def test_a_linear_resize_becomes_steps_in_float():

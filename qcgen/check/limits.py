@@ -198,14 +198,3 @@ def not_training(view: NodeView) -> Iterator[Problem]:
     mode = view.array(2)
     if (view.has(2) and mode is None) or (mode is not None and mode.any()):
         yield view.problem("it drops elements at random", "export the model for inference")
-
-
-def has_a_code_each(view: NodeView) -> Iterator[Problem]:
-    """A table has a code for every code, in a row for each place of ``axis`` if it has two dimensions."""
-    table, x, axis = view.array(5), view.fixed_shape(0), view.integer("axis", 1)
-    if table is None or table.shape == (256,):
-        return
-    channels = x[axis] if x is not None and axis is not None and 0 <= axis < len(x) else None
-    if table.ndim != 2 or table.shape[1] != 256 or (x is not None and table.shape[0] != channels):
-        what = f"table has shape {shape_text(table.shape)}, but must have 256 elements, or 256 for each channel"
-        yield view.problem(what, "correct the table")

@@ -56,20 +56,16 @@ def operators() -> list[tuple[str, str, str, str, str]]:
         else:
             facts = (f"opset {spelling.since}", _layout(spelling), _notes(spelling))
         rows.append((domain or "ai.onnx", op_type, *facts))
-    return rows + _functions()
+    return rows + _rewritten()
 
 
-def _functions() -> list[tuple[str, str, str, str, str]]:
-    """The rows of what becomes a table, and is compiled in no other form."""
+def _rewritten() -> list[tuple[str, str, str, str, str]]:
+    """The rows of what the C does not contain as it stands."""
+    from qcgen.infer import RULES
     from qcgen.lower import LOWERINGS
-    from qcgen.rewrite.pointwise import BINARY, FOLDED, UNARY
 
-    rows = []
-    for key in sorted({*UNARY, *BINARY, *FOLDED, ("", "BatchNormalization")} - LOWERINGS.keys()):
-        what = "of one computed tensor" if key in UNARY else "of one computed tensor and constants"
-        note = f"between DequantizeLinear and QuantizeLinear, {what}: a table of codes, one a channel if need be"
-        rows.append((key[0] or "ai.onnx", key[1], "", "", note))
-    return rows
+    note = "becomes other operators, or is computed when the model is compiled"
+    return [(domain or "ai.onnx", op_type, "", "", note) for domain, op_type in sorted(RULES.keys() - LOWERINGS.keys())]
 
 
 def _layout(spelling: ConvSpelling) -> str:

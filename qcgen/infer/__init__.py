@@ -8,7 +8,6 @@ from dataclasses import replace
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
-from qcgen.infer.lookup import LOOKUP, lookup
 from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.ir.graph import Dim, Graph, Node, Value
@@ -37,7 +36,7 @@ FUNCTIONS = (
     ),
     *("Selu", "Shrink", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
-"""Operators of ai.onnx that are known only as parts of tables."""
+"""Operators of ai.onnx whose result is like their first input."""
 
 RULES: dict[tuple[str, str], TypeRule] = {
     **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
@@ -131,7 +130,6 @@ RULES: dict[tuple[str, str], TypeRule] = {
     (NHWC_DOMAIN, "GlobalMaxPool"): window.global_pooling,
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
-    LOOKUP: lookup,
     SELECT: pointwise.variadic,
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""

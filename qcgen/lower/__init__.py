@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import DYNAMIC_LSTM
 from qcgen.infer.select import SELECT
 from qcgen.ir.graph import Graph, Node
@@ -133,7 +132,6 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "GlobalMaxPool"): pool.lower_global_max_pool,
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
-    LOOKUP: elementwise.lower_lookup,
     SELECT: float_functions.lower_select,
     DYNAMIC_LSTM: lower_dynamic_lstm,
 }

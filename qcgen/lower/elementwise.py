@@ -10,7 +10,6 @@ import numpy as np
 from qcgen import arithmetic, functions
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
-    ChannelLookup,
     Convert,
     Dequantize,
     DynamicParameter,
@@ -118,16 +117,6 @@ def _table(source: Source, function: Callable[[Float32s], Float32s]) -> tuple[Op
     return (lookup(source, x, y, function),)
 
 
-def lower_lookup(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """qcgen's own Lookup: (x, x_scale, x_zero_point, y_scale, y_zero_point, table), attribute axis."""
-    source = Source(node, graph)
-    x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
-    table = source.array(5).astype(np.int64)
-    if table.ndim == 2:
-        return (ChannelLookup(node.name, node.op_type, x, y, source.integer("axis", 1), table),)
-    return (Lookup(node.name, node.op_type, x, y, table),)
-
-
 def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], Float32s]) -> Lookup:
     """The table of a float function between two quantized tensors that say what their codes mean."""
     x_by, y_by = quantization_of(x), quantization_of(y)
@@ -190,7 +179,7 @@ _BINARIES: dict[str, Literal["add", "sub", "mul", "div"]] = {"Add": "add", "Sub"
 
 
 def lower_float_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Add, Sub, Mul and Div of float32 tensors; but for Div of codes of which some have 16 bits."""
+    """Add, Sub, Mul and Div of float32 tensors; the first three also of codes, some of them of 16 bits."""
     source = Source(node, graph)
     kind, wide = _BINARIES[node.op_type], wide_codes(source, 0, 1)
     if wide is not None and kind != "div":

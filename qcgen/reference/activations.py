@@ -100,8 +100,22 @@ OWN: Mapping[str, Callable[..., Array]] = {
 }
 """Activations whose every bit is onnxruntime's, by their kinds."""
 
+OWN_OF_CODES: Mapping[str, Callable[..., Array]] = {
+    **OWN,
+    "Celu": functions.celu,
+    "Cos": functions.cosine,
+    "Elu": functions.elu,
+    "Log": functions.logarithm,
+    "Mish": lambda x: x * functions.tanh(functions.softplus(x)),
+    "Pow": lambda x, exponent: functions.power(x, np.full_like(x, exponent)),
+    "Selu": functions.selu,
+    "Sin": functions.sine,
+    "Softplus": functions.softplus,
+}
+"""The same of those that have tables alone; between floats the C calls its library."""
+
 
 @np.errstate(all="ignore")
 def in_float32(activation: FloatActivation, x: Array) -> Array:
-    """The same of float32 numbers for a kind in OWN, operation by operation."""
-    return np.asarray(OWN[activation.kind](x, *activation.params), np.float32)
+    """The same of float32 numbers for a kind in OWN_OF_CODES, operation by operation."""
+    return np.asarray(OWN_OF_CODES[activation.kind](x, *activation.params), np.float32)

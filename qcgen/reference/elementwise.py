@@ -7,7 +7,7 @@ from typing import assert_never
 
 import numpy as np
 
-from qcgen import arithmetic
+from qcgen import arithmetic, functions
 from qcgen.arithmetic import Quantization
 from qcgen.ir.program import (
     ChannelLookup,
@@ -25,7 +25,7 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import Array
-from qcgen.reference.activations import OWN, activate, in_float32
+from qcgen.reference.activations import OWN, OWN_OF_CODES, activate, in_float32
 
 
 def evaluate_lookup(op: Lookup, x: Array) -> Array:
@@ -85,6 +85,15 @@ def evaluate_float_unary(op: FloatUnary, x: Array) -> Array:
     if op.activation.kind in OWN and x.dtype == np.float32:
         return in_float32(op.activation, x)
     return activate(op.activation, x.astype(np.float64)).astype(op.y.dtype.numpy)
+
+
+def evaluate_for_table(op: FloatUnary | FloatBinary, *xs: Array) -> Array:
+    """Functions of numbers that codes stand for, all of them in onnxruntime's arithmetic."""
+    if isinstance(op, FloatBinary):
+        return functions.power(*xs) if op.kind == "pow" else evaluate_float_binary(op, *xs)
+    if op.activation.kind in OWN_OF_CODES:
+        return in_float32(op.activation, *xs)
+    return evaluate_float_unary(op, *xs)
 
 
 def evaluate_float_binary(op: FloatBinary, a: Array, b: Array) -> Array:

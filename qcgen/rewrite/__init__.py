@@ -13,7 +13,6 @@ from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
 from qcgen.rewrite.fuse import fuse_binary, fuse_float_gemm, fuse_unary
 from qcgen.rewrite.fuse_products import fuse_convolution, fuse_gemm, fuse_matmul
-from qcgen.rewrite.fuse_table import fuse_table
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
     join_dynamic_quantize,
@@ -54,7 +53,6 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_binary,
     fuse_unary,
     join_gelu,
-    fuse_table,
     requantize_constants,
     join_pairs,
     drop_clamps,

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.infer.lookup import LOOKUP
 from qcgen.ir.graph import Node
 from qcgen.ir.types import DType
 from qcgen.rewrite.clamps import code_bounds
@@ -34,11 +33,11 @@ def clamp_earlier(wiring: Wiring, node: Node) -> Change | None:
     return Change(node, (clip, moved), remove=(mover,))
 
 
-# Clamps of codes that clamp nothing vanish, and those behind a table join it.
+# Clamps of codes that clamp nothing vanish.
 
 
 def drop_clamps(wiring: Wiring, node: Node) -> Change | None:
-    """Clip between the ends of the type gives its input; Clip of a Lookup that nothing else reads changes the table."""
+    """Clip between the ends of the type gives its input."""
     bounds = code_bounds(wiring, node)
     if bounds is None:
         return None
@@ -46,19 +45,14 @@ def drop_clamps(wiring: Wiring, node: Node) -> Change | None:
     dtype, output = DType.of(low), node.outputs[0]
     maker = wiring.producers.get(node.inputs[0])
     alone = maker is not None and wiring.only_reader(node.inputs[0]) is not None
-    if int(low) <= dtype.low and int(high) >= dtype.high:
-        if output not in wiring.outputs:
-            return Change(node, rename={output: node.inputs[0]})
-        if maker is not None and alone:
-            outputs = tuple(output if name == node.inputs[0] else name for name in maker.outputs)
-            return Change(node, (replace(maker, outputs=outputs),), remove=(maker,))
+    if int(low) > dtype.low or int(high) < dtype.high:
         return None
-    if maker is None or not alone or (maker.domain, maker.op_type) != LOOKUP:
+    if output not in wiring.outputs:
+        return Change(node, rename={output: node.inputs[0]})
+    if maker is None or not alone:
         return None
-    name = wiring.fresh(f"{maker.name}_clamped")
-    table = np.minimum(np.maximum(wiring.graph.constants[maker.inputs[5]], low), high)
-    lookup = replace(maker, inputs=(*maker.inputs[:5], name), outputs=node.outputs)
-    return Change(node, (lookup,), remove=(maker,), constants={name: table})
+    outputs = tuple(output if name == node.inputs[0] else name for name in maker.outputs)
+    return Change(node, (replace(maker, outputs=outputs),), remove=(maker,))
 
 
 # Where the largest of many numbers is, their codes tell.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,3 +71,12 @@ def code_bounds(wiring: Wiring, node: Node) -> tuple[Array, Array] | None:
     if low is None or high is None or low.size != 1 or high.size != 1 or low.dtype != high.dtype:
         return None
     return (low.reshape(()), high.reshape(())) if DType.of(low).is_code else None
+
+
+def clamp_node(
+    wiring: Wiring, name: str, x: str, y: str, bounds: tuple[int, int], dtype: DType
+) -> tuple[Node, Mapping[str, Array]]:
+    """Clip of the codes themselves between two codes, as a node called ``name``, and its constants."""
+    low, high = wiring.fresh(f"{name}_low"), wiring.fresh(f"{name}_high")
+    constants = {low: np.array(bounds[0], dtype.numpy), high: np.array(bounds[1], dtype.numpy)}
+    return Node(name, "Clip", "", (x, low, high), (y,), {}), constants

@@ -49,15 +49,13 @@ def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
 UNARY = {
     ("", "AveragePool"): "QLinearAveragePool",
     ("", "GlobalAveragePool"): "QLinearGlobalAveragePool",
-    ("", "LeakyRelu"): "QLinearLeakyRelu",
-    ("", "Sigmoid"): "QLinearSigmoid",
     ("", "Softmax"): "QLinearSoftmax",
 }
 """The operators of com.microsoft, by the operator that they compute."""
 
 
 def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
-    """AveragePool, GlobalAveragePool, LeakyRelu, Sigmoid or Softmax on 8-bit codes, which get the output's type."""
+    """AveragePool, GlobalAveragePool or Softmax on 8-bit codes, which get the output's type."""
     op_type = UNARY.get((node.domain, node.op_type))
     if op_type is None or _is_dilated(node):
         return None

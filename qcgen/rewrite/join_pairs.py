@@ -1,4 +1,4 @@
-"""Pairs of DequantizeLinear and QuantizeLinear become one operator or none."""
+"""Pairs of DequantizeLinear and QuantizeLinear that change nothing, or constants, vanish; two in a row become one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import GraphQuantization, dequantized, is_dequantize, is_quantize, quantization_of
-from qcgen.rewrite.tables import lookup_node
 from qcgen.rewrite.wiring import Change, Wiring
 
 
 def join_pairs(wiring: Wiring, node: Node) -> Change | None:
-    """QuantizeLinear behind DequantizeLinear: gone if both mean the same, else a table of 256 codes."""
+    """QuantizeLinear behind DequantizeLinear: gone if both mean the same, or if the codes are constant."""
     if not is_quantize(node):
         return None
     source, target = dequantized(wiring, node.input(0)), quantization_of(wiring, node)
@@ -26,21 +25,13 @@ def join_pairs(wiring: Wiring, node: Node) -> Change | None:
         if output in wiring.outputs:
             return Change(node, (Node(node.name, "Identity", "", (source.codes,), (output,), {}),))
         return Change(node, rename={output: source.codes})
-    if not (source.quantization.is_8_bit_per_tensor and target.is_8_bit_per_tensor):
+    constant = wiring.constant(source.codes)
+    is_plain = source.quantization.is_8_bit_per_tensor and target.is_8_bit_per_tensor
+    if constant is None or not is_plain or output in wiring.outputs:
         return None
-    return _recoded(wiring, node, source.codes, (source.quantization, target))
-
-
-def _recoded(wiring: Wiring, node: Node, codes: str, meaning: tuple[GraphQuantization, GraphQuantization]) -> Change:
-    """Codes of one meaning turned into codes of the other, at once if they are constant."""
-    source, target = meaning
-    output, constant = node.outputs[0], wiring.constant(codes)
-    if constant is not None and output not in wiring.outputs:
-        name = wiring.fresh(f"{output}_codes")
-        return Change(node, constants={name: target.codes(source.real_values(constant))}, rename={output: name})
-    table = target.codes(source.real_values(source.all_codes()))
-    lookup, constants = lookup_node(wiring, node.name, codes, output, meaning, table)
-    return Change(node, (lookup,), constants=constants)
+    name = wiring.fresh(f"{output}_codes")
+    codes = target.codes(source.quantization.real_values(constant))
+    return Change(node, constants={name: codes}, rename={output: name})
 
 
 # Quantized, dequantized, quantized and dequantized again: once is enough, with what both pairs can express.

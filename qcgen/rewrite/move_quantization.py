@@ -15,9 +15,11 @@ from qcgen.rewrite.movement import CHOICES, data_inputs, is_movement, on_codes, 
 from qcgen.rewrite.quantization import (
     Dequantized,
     GraphQuantization,
+    activation,
     activation_of_codes,
     dequantized,
     named,
+    quantizer,
     quantizer_to_codes,
 )
 from qcgen.rewrite.wiring import Change, Wiring
@@ -31,7 +33,11 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     Split is left out: it has several readers. What chooses one of many elements that are dequantized stays: there is
     less to quantize behind it.
     """
-    if not (is_movement(node) or clamp_of(wiring, node) is not None) or len(node.outputs) != 1:
+    if (
+        not (is_movement(node) or clamp_of(wiring, node) is not None)
+        or len(node.outputs) != 1
+        or _recodes(wiring, node)
+    ):
         return None
     found = quantizer_to_codes(wiring, node.outputs[0])
     if found is None or (node.op_type in CHOICES and activation_of_codes(wiring, node.input(0)) is not None):
@@ -63,6 +69,13 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     return Change(node, (*earlier, moved[0]), remove=(found.node,), constants={**constants, **moved[1]}, again=again)
 
 
+def _recodes(wiring: Wiring, node: Node) -> bool:
+    """Whether this is a Relu or Clip between 8-bit codes of two meanings: one table does it all."""
+    source, target = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0]) if node.outputs else None
+    is_between = source is not None and target is not None and not source.quantization.same_as(target.quantization)
+    return is_between and clamp_of(wiring, node) is not None
+
+
 # Dequantization moves behind operators that commute with it.
 
 
@@ -72,7 +85,7 @@ def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
     Only where the values stay what they were, to the last bit: bounds and the constant of a Pad must be values of
     codes, or bounds beyond all of them.
     """
-    if not (is_movement(node) or clamp_of(wiring, node) is not None):
+    if not (is_movement(node) or clamp_of(wiring, node) is not None) or _recodes(wiring, node):
         return None
     sources = [dequantized(wiring, name) for name in data_inputs(node)]
     first = sources[0] if sources else None

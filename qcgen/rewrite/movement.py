@@ -9,9 +9,8 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.clamps import clamp_of
+from qcgen.rewrite.clamps import clamp_node, clamp_of
 from qcgen.rewrite.quantization import GraphQuantization
-from qcgen.rewrite.tables import clamp_node
 from qcgen.rewrite.wiring import Wiring
 
 CHOICES = frozenset({"GlobalMaxPool", "ReduceMax", "ReduceMin"})

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import Dequantized, named
-from qcgen.rewrite.tables import lookup_node, recode
 from qcgen.rewrite.wiring import Wiring
 
 
@@ -24,8 +25,8 @@ class Operand:
 def operand_of_type(wiring: Wiring, tensor: Dequantized, dtype: DType, node: Node, role: str) -> Operand:
     """A tensor as an operand whose codes have this type.
 
-    Codes of the other 8-bit type are shifted together with their zero point: constants now, others by a table. New
-    names are made of the node's and the operand's ``role``.
+    Codes of the other 8-bit type are shifted together with their zero point: constants now, others by way of numbers,
+    which becomes a table. New names are made of the node's and the operand's ``role``.
     """
     codes, meaning = tensor.codes, tensor.quantization
     if meaning.dtype is dtype:
@@ -39,6 +40,15 @@ def operand_of_type(wiring: Wiring, tensor: Dequantized, dtype: DType, node: Nod
     names = (shifted, target.scale_name, zero_point)
     if constant is not None:
         return Operand(names, (), {**constants, shifted: recode(constant, dtype)})
-    table = recode(meaning.all_codes(), dtype)
-    lookup, more = lookup_node(wiring, wiring.fresh(f"{base}_shift"), codes, shifted, (meaning, target), table)
-    return Operand(names, (lookup,), {**constants, **more})
+    numbers = wiring.fresh(f"{base}_numbers")
+    read, read_constants = named(wiring, meaning, codes)
+    shift = (
+        Node(wiring.fresh(f"{base}_read"), "DequantizeLinear", "", (codes, *read.names), (numbers,), {}),
+        Node(wiring.fresh(f"{base}_shift"), "QuantizeLinear", "", (numbers, *target.names), (shifted,), {}),
+    )
+    return Operand(names, shift, {**constants, **read_constants})
+
+
+def recode(codes: Array, to: DType) -> Array:
+    """Codes shifted into the other 8-bit type: the smallest becomes the smallest."""
+    return (codes.astype(np.int64) - DType.of(codes).low + to.low).astype(to.numpy)

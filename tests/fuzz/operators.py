@@ -13,7 +13,6 @@ from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, 
 from onnx import ModelProto, helper
 from qdq import A, B, Chain, Meaning
 
-from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import DYNAMIC_LSTM
 from qcgen.infer.select import COMPARISONS, SELECT
 
@@ -223,7 +222,6 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     (NHWC, "GlobalMaxPool"): (X, {}),
     (NHWC, "MaxPool"): (CODES, WINDOW),
     SELECT: ({**X, "B": scale(0.5), "C": ("float", IMAGE), "D": scale(0)}, {"comparison": "greater"}),
-    LOOKUP: ({**ONE, "table": np.arange(256).astype(np.uint8)}, {}),
 }
 """Operands and attributes of every operator that is not a convolution."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from qcgen.check import limits
-from qcgen.check.node import FLOAT, INTEGER, Q8, TEXT, Spec
+from qcgen.check.node import FLOAT, INTEGER, TEXT, Spec
 from qcgen.check.specs.microsoft import MICROSOFT
-from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL, ONE, UNARY
+from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL
 from qcgen.check.specs.recurrent import DYNAMIC_LSTM as OF_DYNAMIC_LSTM
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
-from qcgen.infer.lookup import LOOKUP
 from qcgen.infer.recurrent import DYNAMIC_LSTM
 from qcgen.infer.select import COMPARISONS, SELECT
 
@@ -20,17 +19,6 @@ SPECS: dict[tuple[str, str], Spec] = {
     (NHWC_DOMAIN, "GlobalAveragePool"): GLOBAL_POOL,
     (NHWC_DOMAIN, "GlobalMaxPool"): GLOBAL_MAX_POOL,
     (NHWC_DOMAIN, "MaxPool"): MAX_POOL,
-    LOOKUP: Spec(
-        (*ONE, "table"),
-        6,
-        {**UNARY.types, "table": Q8},
-        constant=(*ONE[1:], "table"),
-        numbers=ONE[1:],
-        scales=UNARY.scales,
-        same=(("X_zero_point", "X"), ("Y_zero_point", "table")),
-        attributes={"axis": INTEGER},
-        extra=(limits.has_a_code_each,),
-    ),
     SELECT: Spec(
         ("A", "B", "X", "Y"),
         4,

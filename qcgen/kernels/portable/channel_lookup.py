@@ -40,7 +40,7 @@ def why_not(op: Operator, _setting: Setting) -> str | None:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Two or four int32 a channel where lines give every code of the tables, else the tables; y may lie over x."""
     assert isinstance(op, ChannelLookup)
-    low, high = op.y.dtype.low, op.y.dtype.high
+    low, high = int(op.tables.min()), int(op.tables.max())
     lines = channel_lines(op.tables, op.x.dtype.low, low, high, op.x.zero_point or 0)
     constants = _line_tables(lines) if lines else (_tables(op),)
     roles = tuple(constant.role for constant in constants)

@@ -10,8 +10,6 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import Array, Layout
 
 NHWC_DOMAIN = "com.ms.internal.nhwc"
-OWN_DOMAIN = "qcgen"
-"""Operators that no model has: rewriting makes them."""
 
 
 class ConvKind(Enum):

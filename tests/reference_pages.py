@@ -52,13 +52,12 @@ FAMILIES = {
     "Normalization": ("normalization",),
     "Recurrent layers": ("recurrent",),
     "Movement": ("movement", "blocks", "selection"),
-    "Functions of one tensor, and choices": ("float_functions",),
+    "Functions of one tensor": ("float_functions",),
+    "Comparisons and choices": ("truth",),
 }
 """Sections of docs/operators.md, and the modules of ``qcgen.lower`` whose operators they hold."""
 
 REWRITTEN = {
-    "And, Or, Xor, Not, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Where": "comparisons and choices: part of a"
-    " table of codes, or choices in float C, where truth values are 1 and 0",
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
     "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "with a constant matrix: the operators"
     " of ai.onnx that onnxruntime's optimizer makes them of",

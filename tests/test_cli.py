@@ -583,14 +583,14 @@ def test_a_rejected_model_among_several_does_not_hide_the_others(model, outcome)
 def test_ops_lists_everything_that_can_be_lowered(outcome):
     status, out, _ = outcome("ops")
     assert status == 0
-    of_models = [(domain or "ai.onnx", operator) for domain, operator in LOWERINGS if domain != "qcgen"]
+    of_models = [(domain or "ai.onnx", operator) for domain, operator in LOWERINGS]
     rows = [line.split()[:4] for line in out.splitlines()[1 : 1 + len(of_models)]]
     assert [tuple(row[:2]) for row in rows] == of_models
     assert all(name in out.split("types: ")[1] for name in ("int8", "uint16", "uint4", "float32"))
     expected = [
         [domain or "ai.onnx", operator, "opset", str(CONVOLUTIONS[domain, operator].since)]
         for domain, operator in LOWERINGS
-        if (domain, operator) in CONVOLUTIONS and domain != "qcgen"
+        if (domain, operator) in CONVOLUTIONS
     ]
     assert [row for row in rows if (row[0].replace("ai.onnx", ""), row[1]) in CONVOLUTIONS] == expected
 

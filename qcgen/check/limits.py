@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from math import isinf
 
 import numpy as np
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import advice, shape_text
 from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView
 from qcgen.check.operands import counted
 from qcgen.errors import Problem
@@ -144,6 +144,21 @@ def converts(view: NodeView) -> Iterator[Problem]:
             f"it converts {before.value} to {after.value}",
             "convert between int8, uint8, int16, uint16, int32, int64, bool, float16 and float",
         )
+
+
+def are_of(indices: Sequence[int], *allowed: DType) -> Extra:
+    """A rule: operands of truth values, or of numbers that are compared or chosen, have one of these types."""
+
+    def rule(view: NodeView) -> Iterator[Problem]:
+        for index in indices:
+            dtype = view.dtype(index)
+            if dtype is not None and dtype not in allowed and view.node.input(index) not in view.already_reported:
+                what = (
+                    f"{view.node.input(index)!r} is {dtype.value}, but must be {' or '.join(t.value for t in allowed)}"
+                )
+                yield view.problem(what, advice(view.node.op_type))
+
+    return rule
 
 
 def quantized_result(view: NodeView) -> Iterator[Problem]:

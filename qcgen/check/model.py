@@ -8,7 +8,6 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
 from qcgen.infer import computed_values
 from qcgen.infer.facts import Shape
-from qcgen.infer.select import SELECT
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.options import spelt
@@ -60,7 +59,7 @@ ADVICE = {
 """By the operator's name: what names no option."""
 
 
-DOMAINS = ("", "com.microsoft", NHWC_DOMAIN, SELECT[0])
+DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
 """The domains that have operators we know."""
 
 MAX_ELEMENTS = 2**28

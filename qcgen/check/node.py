@@ -35,6 +35,11 @@ TEXTS, NUMBERS = "a list of strings", "a list of numbers"
 
 AGAIN = "export the model again"
 
+MOVE_TRUTH = frozenset(
+    """Concat Dropout Expand Flatten Gather Identity Reshape Slice Split Squeeze Tile Transpose Unsqueeze""".split()
+)
+"""Operators that may move truth values, which are the numbers 1 and 0."""
+
 SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split"))
 """Operators that may have any of their outputs, or all."""
 
@@ -193,6 +198,8 @@ def _types(view: NodeView, spec: Spec) -> Iterator[Problem]:
     wrong: set[str] = set()
     for index, role in spec.roles(view):
         dtype, allowed = view.dtype(index), spec.types.get(role)
+        if dtype is DType.BOOL and view.node.op_type in MOVE_TRUTH:
+            dtype = DType.FLOAT32
         if dtype is not None:
             named[role] = dtype
         if dtype is not None and allowed and dtype not in allowed:

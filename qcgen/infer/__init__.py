@@ -9,7 +9,6 @@ from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
 from qcgen.infer.facts import Facts, Shape, TensorType
 from qcgen.infer.recurrent import RECURRENT, recurrent
-from qcgen.infer.select import COMPARISONS, SELECT
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
 
@@ -37,6 +36,9 @@ FUNCTIONS = (
     *("Selu", "Shrink", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
 )
 """Operators of ai.onnx whose result is like their first input."""
+
+COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+"""Operators of ai.onnx that give truth values."""
 
 RULES: dict[tuple[str, str], TypeRule] = {
     **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
@@ -130,7 +132,6 @@ RULES: dict[tuple[str, str], TypeRule] = {
     (NHWC_DOMAIN, "GlobalMaxPool"): window.global_pooling,
     (NHWC_DOMAIN, "MaxPool"): window.pooling,
     (NHWC_DOMAIN, "QLinearConv"): window.convolution,
-    SELECT: pointwise.variadic,
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 

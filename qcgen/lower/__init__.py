@@ -8,13 +8,11 @@ from dataclasses import replace
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer.recurrent import DYNAMIC_LSTM
-from qcgen.infer.select import SELECT
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
-    Dequantize,
     GlobalAveragePool,
     MatMul,
     Operator,
@@ -44,6 +42,7 @@ from qcgen.lower.orion import lower_orion
 from qcgen.lower.propagate import propagate
 from qcgen.lower.recurrent import lower_dynamic_lstm, lower_gru, lower_lstm
 from qcgen.lower.source import tensor_of
+from qcgen.lower.truth import TRUTH, as_numbers
 from qcgen.options import spelt
 
 Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
@@ -132,7 +131,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "GlobalMaxPool"): pool.lower_global_max_pool,
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
-    SELECT: float_functions.lower_select,
+    **TRUTH,
     DYNAMIC_LSTM: lower_dynamic_lstm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
@@ -154,8 +153,9 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         raise ModelRejected([Problem("model", what, hint)])
     bits = NUMERICS[numerics]
     graph, copies = _constants_as_outputs(graph)
+    graph, read, written = as_numbers(graph)
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
-    operators = (*propagate(lowered, graph.constants), *copies)
+    operators = (*propagate([*read, *lowered, *written], graph.constants), *copies)
     consumed = _by_name(x for op in operators for x in inputs_of(op))
     produced = _by_name(op.y for op in operators)
     return Program(
@@ -211,8 +211,7 @@ def _lower_nodes(graph: Graph) -> list[Operator]:
         lowered = LOWERINGS[node.domain, node.op_type](node, graph)
         operators += lowered if isinstance(lowered, tuple) else (lowered,)
         made.add(operators[-1].y.name)
-    read = {*graph.outputs, *(x.name for op in operators for x in inputs_of(op))}
-    return [op for op in operators if not isinstance(op, Dequantize) or op.y.name in read]
+    return operators
 
 
 def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from qcgen import arithmetic, functions
+from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Convert,
@@ -29,6 +30,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import DType
 from qcgen.lower.codes import wide_codes
 from qcgen.lower.source import Source, quantization_of
+from qcgen.lower.truth import to_truth
 
 
 def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -128,7 +130,9 @@ def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], 
 
 def lower_cast(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """Cast to another type, or to the one that is there."""
-    source = Source(node, graph)
+    source, to = Source(node, graph), node.attributes.get("to")
+    if isinstance(to, int) and element_type(to) is DType.BOOL:
+        return to_truth(node, graph)
     x, y = source.tensor(0), source.result()
     if x.dtype is y.dtype:
         return lower_same(node, graph)

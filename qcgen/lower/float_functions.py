@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Comparison, FloatActivation, FloatBinary, FloatUnary, Operator, Reshape, Select
+from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator, Reshape
 from qcgen.ir.types import DType
 from qcgen.lower.source import Source
 
@@ -93,12 +93,3 @@ def lower_prelu(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     tensors = source.tensor(0), source.tensor(1), source.result()
     return (FloatBinary(node.name, node.op_type, "prelu", *tensors),)
-
-
-def lower_select(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Where by a comparison, all of float32 numbers."""
-    source = Source(node, graph)
-    a, b, c, d = (source.tensor(index) for index in range(4))
-    comparison = next(each for each in get_args(Comparison) if each == source.text("comparison", "greater"))
-    is_negated = bool(source.integer("negated", 0))
-    return (Select(node.name, "Where", comparison, (a, b, c, d), source.result(), is_negated),)

@@ -30,7 +30,6 @@ from qcgen.rewrite.remove import merge_duplicates, remove_identities
 from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
 from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_blocks, write_out_products
-from qcgen.rewrite.truth_in_float import truth_in_float
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
@@ -100,8 +99,6 @@ def rewrite(graph: Graph) -> Graph:
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
         graph = _fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget)
     graph = _folded(graph, FOLDS, budget)
-    numbers = truth_in_float(graph)
-    graph = graph if numbers is graph else _folded(without_unused(numbers), FOLDS, budget)
     for pattern in LAST:
         changed = apply(graph, pattern)
         graph = graph if changed is graph else _folded(without_unused(changed), FOLDS, budget)

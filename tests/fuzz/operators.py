@@ -13,8 +13,8 @@ from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, 
 from onnx import ModelProto, helper
 from qdq import A, B, Chain, Meaning
 
+from qcgen.infer import COMPARISONS
 from qcgen.infer.recurrent import DYNAMIC_LSTM
-from qcgen.infer.select import COMPARISONS, SELECT
 
 IMAGE = (1, 2, 4, 5)
 WIDE: Meaning = (0.0002, np.int16(-400))
@@ -221,7 +221,10 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     (NHWC, "GlobalAveragePool"): (X, {}),
     (NHWC, "GlobalMaxPool"): (X, {}),
     (NHWC, "MaxPool"): (CODES, WINDOW),
-    SELECT: ({**X, "B": scale(0.5), "C": ("float", IMAGE), "D": scale(0)}, {"comparison": "greater"}),
+    **{("", op_type): ({"A": ("float", IMAGE), "B": scale(0.5)}, {}) for op_type in COMPARISONS},
+    **{("", op_type): ({"A": ("bool", IMAGE), "B": ("bool", (2, 1, 5))}, {}) for op_type in ("And", "Or", "Xor")},
+    ("", "Not"): ({"A": ("bool", IMAGE)}, {}),
+    ("", "Where"): ({"C": ("bool", IMAGE), "X": ("float", (4, 5)), "Y": scale(0.5)}, {}),
 }
 """Operands and attributes of every operator that is not a convolution."""
 
@@ -265,10 +268,6 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "Cast from double": ("Cast", {"X": ("double", (2, 3))}, {"to": 1}),
     "Cast to int8": ("Cast", X, {"to": 3}),
     "Cast from int64": ("Cast", {"X": ("int64", (2, 3))}, {"to": 6}),
-    **{op_type: (op_type, {"A": ("float", IMAGE), "B": scale(0.5)}, {}) for op_type in COMPARISONS},
-    **{op_type: (op_type, {"A": ("bool", IMAGE), "B": ("bool", (2, 1, 5))}, {}) for op_type in ("And", "Or", "Xor")},
-    "Not": ("Not", {"A": ("bool", IMAGE)}, {}),
-    "Where": ("Where", {"C": ("bool", IMAGE), "X": ("float", (4, 5)), "Y": scale(0.5)}, {}),
     "MatMulNBits": (
         "MatMulNBits",
         {"A": ("float", (2, 20)), "B": random_weights((3, 2, 8), "uint8"), "s": scale([0.1] * 6)},

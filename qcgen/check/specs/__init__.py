@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from qcgen.check import limits
-from qcgen.check.node import FLOAT, INTEGER, TEXT, Spec
+from qcgen.check.node import Spec
 from qcgen.check.specs.microsoft import MICROSOFT
 from qcgen.check.specs.parts import AVERAGE_POOL, GLOBAL_MAX_POOL, GLOBAL_POOL, MAX_POOL
 from qcgen.check.specs.recurrent import DYNAMIC_LSTM as OF_DYNAMIC_LSTM
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer.recurrent import DYNAMIC_LSTM
-from qcgen.infer.select import COMPARISONS, SELECT
 
 SPECS: dict[tuple[str, str], Spec] = {
     **STANDARD,
@@ -19,13 +17,6 @@ SPECS: dict[tuple[str, str], Spec] = {
     (NHWC_DOMAIN, "GlobalAveragePool"): GLOBAL_POOL,
     (NHWC_DOMAIN, "GlobalMaxPool"): GLOBAL_MAX_POOL,
     (NHWC_DOMAIN, "MaxPool"): MAX_POOL,
-    SELECT: Spec(
-        ("A", "B", "X", "Y"),
-        4,
-        dict.fromkeys(("A", "B", "X", "Y"), FLOAT),
-        attributes={"comparison": TEXT, "negated": INTEGER},
-        extra=(limits.broadcasts_all, limits.finite_constants, limits.one_of("comparison", *COMPARISONS.values())),
-    ),
     DYNAMIC_LSTM: OF_DYNAMIC_LSTM,
 }
 """What is accepted, by (domain, op_type)."""

@@ -33,6 +33,13 @@ from qcgen.ir.types import DType
 
 CHOICE = Spec(("inputs",), 1, {"inputs": FLOAT}, repeated=1, extra=(limits.broadcasts_all, limits.finite_constants))
 
+COMPARED = Spec(
+    ("A", "B"),
+    2,
+    extra=(limits.are_of((0, 1), *CODES_OR_FLOAT), limits.broadcasts(0, 1), limits.finite_constants),
+)
+LOGIC = replace(COMPARED, extra=(limits.are_of((0, 1), DType.BOOL), limits.broadcasts(0, 1)))
+
 SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),))
 
 NUMBERS_OF: Mapping[str, tuple[str, ...]] = {
@@ -61,6 +68,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     },
     ("", "Add"): BINARY_FLOATS,
     ("", "ArgMax"): ARG_MAX,
+    ("", "And"): LOGIC,
     ("", "ArgMin"): ARG_MAX,
     ("", "AveragePool"): AVERAGE_POOL,
     ("", "Cast"): replace(
@@ -101,6 +109,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         extra=(limits.not_training,),
     ),
     ("", "DynamicQuantizeLinear"): Spec(("x",), 1, {"x": FLOAT}, since=11),
+    ("", "Equal"): replace(COMPARED, extra=(limits.are_of((0, 1), *CODES_OR_FLOAT, DType.BOOL), *COMPARED.extra[1:])),
     ("", "Expand"): Spec(
         ("input", "shape"),
         2,
@@ -148,7 +157,13 @@ STANDARD: dict[tuple[str, str], Spec] = {
         since=6,
         extra=(normalization.channels_fit, limits.finite_number("epsilon", 1), limits.finite_constants),
     ),
+    ("", "Greater"): COMPARED,
+    ("", "GreaterOrEqual"): replace(COMPARED, since=12),
     ("", "LSTM"): LSTM,
+    ("", "Less"): COMPARED,
+    ("", "LessOrEqual"): replace(COMPARED, since=12),
+    ("", "Not"): Spec(("X",), 1, extra=(limits.are_of((0,), DType.BOOL),)),
+    ("", "Or"): LOGIC,
     ("", "LayerNormalization"): Spec(
         ("X", "Scale", "B"),
         2,
@@ -290,5 +305,17 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ),
     ("", "Transpose"): replace(SAME, attributes={"perm": INTEGERS}, extra=(movement.permutes_axes,)),
     ("", "Unsqueeze"): replace(AXES, extra=(movement.inserts_axes,)),
+    ("", "Where"): Spec(
+        ("condition", "X", "Y"),
+        3,
+        extra=(
+            limits.are_of((0,), DType.BOOL),
+            limits.are_of((1, 2), *FLOAT),
+            limits.broadcasts_all,
+            limits.finite_constants,
+        ),
+        since=9,
+    ),
+    ("", "Xor"): LOGIC,
 }
 """What is accepted, by (domain, op_type)."""

@@ -100,7 +100,7 @@ def table(program: Program) -> list[int]:
 
 def operators(graph: Graph) -> list[str]:
     """The operators in order, without the domain com.microsoft."""
-    return [node.operator.removeprefix("com.microsoft.") for node in graph.nodes]
+    return [node.op_type for node in graph.nodes]
 
 
 def only(graph: Graph, op_type: str) -> Node:

@@ -5,6 +5,9 @@ import pytest
 from models import random_weights
 from qdq import A, B, C, Chain, attributes_of, only, operand, operators
 
+from qcgen.check import check
+from qcgen.errors import ModelRejected
+
 RIMS = ["QuantizeLinear", "DequantizeLinear"]
 X_SHAPE = (1, 3, 6, 6)
 W = random_weights((4, 3, 3, 3))
@@ -330,3 +333,14 @@ def test_weights_that_are_transposed_behind_dequantize_keep_their_columns():
     assert operators(graph) == ["QuantizeLinear", "QLinearMatMul", "DequantizeLinear"]
     assert np.array_equal(operand(graph, "QLinearMatMul", 3), G.T)
     assert np.array_equal(operand(graph, "QLinearMatMul", 4), f32(PER_CHANNEL[0]))
+
+
+def test_what_is_wrong_with_a_product_is_told_of_the_operator_that_the_user_wrote():
+    chain = Chain()
+    w = chain.weights("w", np.ascontiguousarray(G.T), (1e30, np.int8(0)))
+    chain.through(chain.node("MatMul", [chain.through("x", (1e30, np.uint8(3))), w], "product"), B, "y")
+    with pytest.raises(ModelRejected) as rejection:
+        check(chain.rewritten((2, 6)))
+    [problem] = rejection.value.problems
+    assert problem.where == "node 'product_node' (MatMul)"
+    assert problem.what == "the product of its scales is inf in float32"

@@ -42,7 +42,7 @@ class Node:
     ``version`` is that of the domain by whose rules the node is read: what the model imports for its own nodes, NEWEST
     for those that rewriting makes. A node that is made of another one's operands and attributes keeps its version.
     ``in_float``: onnxruntime computes it in float although it becomes integers here; of a QuantizeLinear, what is in
-    front of it.
+    front of it. ``written``: the operator that the user wrote, where rewriting has made another one of it.
     """
 
     name: str
@@ -53,11 +53,12 @@ class Node:
     attributes: Mapping[str, Attribute]
     version: int = NEWEST
     in_float: bool = False
+    written: str = ""
 
     @property
     def operator(self) -> str:
-        """The operator with its domain, as a user would write it: "Conv", "com.microsoft.QLinearAdd"."""
-        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        """The operator with its domain, as the user wrote it: "Conv", "com.microsoft.QLinearAdd"."""
+        return self.written or (f"{self.domain}.{self.op_type}" if self.domain else self.op_type)
 
     def input(self, index: int) -> str:
         """The name of an input, "" if it is absent."""

@@ -39,7 +39,7 @@ def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
     meaning, constants = named(wiring, y.quantization, y.output)
     inputs = (*first.names, *second.names, *meaning.names)
     kept = is_kept(wiring, y, a, b)
-    fused = Node(node.name, BINARY[key], "com.microsoft", inputs, (y.output,), {}, in_float=kept)
+    fused = Node(node.name, BINARY[key], "com.microsoft", inputs, (y.output,), {}, in_float=kept, written=node.operator)
     constants = {**first.constants, **second.constants, **constants}
     return Change(y.node, (*first.nodes, *second.nodes, fused), remove=(node,), constants=constants)
 
@@ -66,7 +66,9 @@ def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
     meaning, constants = named(wiring, y.quantization, y.output)
     attributes = _attributes(node)
     inputs, kept = (*operand.names, *meaning.names), is_kept(wiring, y, x) or node.in_float
-    fused = Node(node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept)
+    fused = Node(
+        node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept, written=node.operator
+    )
     constants = {**operand.constants, **constants}
     return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
 
@@ -115,7 +117,7 @@ def fuse_float_gemm(wiring: Wiring, node: Node) -> Change | None:
     w_meaning, w_constants = named(wiring, w.quantization, w.codes)
     inputs = (x.codes, *x_meaning.names, w.codes, *w_meaning.names, *((bias,) if bias else ()))
     attributes = {key: value for key, value in node.attributes.items() if key in ("transA", "transB", "alpha")}
-    fused = Node(node.name, "QGemm", "com.microsoft", inputs, node.outputs, attributes)
+    fused = Node(node.name, "QGemm", "com.microsoft", inputs, node.outputs, attributes, written=node.operator)
     constants: dict[str, Array] = {**x_constants, **w_constants}
     return Change(node, (fused,), constants=constants)
 

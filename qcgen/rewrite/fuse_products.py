@@ -84,7 +84,7 @@ def _fused(wiring: Wiring, node: Node, tensors: Tensors, fused: Node, constants:
     """The operator of codes in the place of the node and of the QuantizeLinear behind it."""
     x, w, y = tensors
     kept = is_product_kept(wiring, node, x, w, y)
-    return Change(y.node, (replace(fused, in_float=kept),), remove=(node,), constants=constants)
+    return Change(y.node, (replace(fused, in_float=kept, written=node.operator),), remove=(node,), constants=constants)
 
 
 def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:

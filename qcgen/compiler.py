@@ -194,7 +194,7 @@ def compile_graph(
     if options.weights is not None:
         options = replace(options, simplify=False)  # other weights need not have what it is proved by
     if node is not None:
-        graph = select_node(graph, node)
+        graph = select_node(graph, node, with_codes=True)
     if isinstance(graph, TfliteGraph):
         options = replace(options, numerics=_tflite_numerics(options.numerics))
         program = lower_tflite(graph if node is None else replace(graph, states=()))

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import sha256
-from itertools import chain
 
 import numpy as np
 
@@ -162,25 +161,47 @@ def _fixed(value: Value, symbols: set[Dim], size: int, is_opened: bool) -> Value
 # A graph restricted to one of its nodes.
 
 
-def select_node(graph: Graph, name: str) -> Graph:
+def select_node(graph: Graph, name: str, *, with_codes: bool = False) -> Graph:
     """The graph of one node: its inputs that are not constant are the graph's inputs, its outputs the graph's.
 
+    ``with_codes``: and of the DequantizeLinear nodes in front of it and the QuantizeLinear behind it, if there is one.
     ``graph`` is inferred, so that the new inputs have types and shapes. A name that no node has raises ModelRejected.
     """
     node = next((node for node in graph.nodes if node.name == name), None)
     if node is None:
         what = "the model has no node of this name"
         raise ModelRejected([Problem(f"node {name!r}", what, _suggestions(graph, name))])
-    codes = (graph.dequantized[name].inputs for name in node.inputs if name in graph.dequantized)
-    used = {*node.inputs, *node.outputs, *chain.from_iterable(codes)} - {""}
+    nodes = _between_codes(graph, node) if with_codes else (node,)
+    made, read = ([name for each in nodes for name in names(each)] for names in (_outputs, _inputs))
+    codes = [name for each in read if each in graph.dequantized for name in _inputs(graph.dequantized[each])]
+    used = {*made, *read, *codes}
     return replace(
         graph,
-        nodes=(node,),
-        inputs=tuple(name for name in dict.fromkeys(node.inputs) if name and name not in graph.constants),
-        outputs=tuple(filter(None, node.outputs)),
+        nodes=nodes,
+        inputs=tuple(dict.fromkeys(name for name in read if name not in graph.constants and name not in made)),
+        outputs=tuple(_outputs(nodes[-1])),
         values={name: value for name, value in graph.values.items() if name in used},
         constants={name: array for name, array in graph.constants.items() if name in used},
     )
+
+
+def _inputs(node: Node) -> list[str]:
+    return [name for name in node.inputs if name]
+
+
+def _outputs(node: Node) -> list[str]:
+    return [name for name in node.outputs if name]
+
+
+def _between_codes(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """The node with what converts the codes that it reads and those that are made of its only output; else alone."""
+    outputs = _outputs(node)
+    readers = graph.readers.get(outputs[0], ()) if len(outputs) == 1 and outputs[0] not in graph.outputs else ()
+    if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
+        return (node,)
+    makers = dict.fromkeys(graph.producers[name].name for name in _inputs(node) if name in graph.producers)
+    before = [each for each in graph.nodes if each.name in makers and each.op_type == "DequantizeLinear"]
+    return (*before, node, readers[0])
 
 
 def _suggestions(graph: Graph, name: str) -> str:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from models import graph_model
 from onnx import helper
+from qdq import A, B, Chain
 
+import qcgen
 from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.ir.types import DType
@@ -95,3 +97,15 @@ def test_of_many_convolutions_three_are_named():
         select_node(load(model), "strange")
     [problem] = rejection.value.problems
     assert problem.hint == "the model's convolutions are 'conv0', 'conv1', 'conv2' and 47 more"
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_layer_between_codes_is_taken_out_with_the_codes_that_it_reads_and_writes(behind):
+    chain = Chain()
+    mean = chain.node("ReduceMean", [chain.through("x", A)], "mean", axes=[1])
+    chain.node("Softmax", [chain.through(mean, B) if behind else mean], "y")
+    model = chain.model((2, 3, 4))
+    artifact = qcgen.compile(model, name="net", node="mean_node")
+    assert [op.op_type for op in artifact.program.operators] == ["ReduceMean"]
+    types = {tensor.dtype for tensor in (artifact.program.inputs[0], artifact.program.outputs[0])}
+    assert types == ({DType.UINT8} if behind else {DType.FLOAT32})

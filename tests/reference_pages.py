@@ -63,6 +63,7 @@ REWRITTEN = {
     " of ai.onnx that onnxruntime's optimizer makes them of",
     "ConvTranspose": "one or two spatial axes, constant weights: a convolution whose outputs are interleaved",
     "GatherND": "at constant places",
+    "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Constant, ConstantOfShape, Range, Shape": "computed when the model is compiled",
 }
 """Operators that the tables do not have, because rewriting makes others of them."""

@@ -29,11 +29,13 @@ def advice(op_type: str) -> str:
             )
         case "NonMaxSuppression" | "NonZero" | "TopK" | "Unique":
             return f"compile the model up to its inputs, {cut}, and compute it in the firmware"
-        case "If" | "Loop" | "Scan":
+        case "If":
             return (
-                "if its condition is constant, export with do_constant_folding, or run onnxsim; else compile the model"
-                f" up to it, {cut}, and choose in the firmware"
+                "it is compiled if its condition is constant, or if both branches give float32 tensors of one shape;"
+                f" else compile the model up to it, {cut}, and choose in the firmware"
             )
+        case "Loop" | "Scan":
+            return f"unroll it when you export the model; or compile the model up to it, {cut}"
         case _:
             return ADVICE.get(op_type) or (
                 "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile"

@@ -69,6 +69,7 @@ RULES: dict[tuple[str, str], TypeRule] = {
     ("", "HardSigmoid"): pointwise.unary,
     ("", "HardSwish"): pointwise.unary,
     ("", "Identity"): pointwise.unary,
+    ("", "If"): pointwise.branches,
     ("", "InstanceNormalization"): pointwise.unary,
     ("", "LayerNormalization"): pointwise.unary,
     ("", "LeakyRelu"): pointwise.unary,

@@ -33,6 +33,16 @@ def where(facts: Facts) -> tuple[TensorType, ...]:
     return (TensorType(dtype, reduce(broadcast, (facts.shape(0), facts.shape(1), facts.shape(2)))),)
 
 
+def branches(facts: Facts) -> tuple[TensorType, ...]:
+    """If, whose branches give its further inputs: what is the same of both."""
+    count = len(facts.node.inputs) // 2
+    pairs = [(facts.same(1 + index), facts.same(1 + count + index)) for index in range(count)]
+    return tuple(
+        TensorType(one.dtype if one.dtype is other.dtype else None, one.shape if one.shape == other.shape else None)
+        for one, other in pairs
+    )
+
+
 def variadic(facts: Facts) -> tuple[TensorType, ...]:
     """Any number of inputs, broadcast."""
     shapes = [value.shape for value in facts.inputs]

@@ -17,6 +17,7 @@ from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value
 from qcgen.ir.types import Array, DType
+from qcgen.load.branches import with_branches
 from qcgen.load.external_data import UnreadableError, external_bytes
 from qcgen.load.narrow_codes import IN_BYTES, in_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
@@ -40,7 +41,7 @@ def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     problems = list(_model_problems(proto))
     if not proto.HasField("graph"):
         raise ModelRejected([*problems, Problem("model", "it has no graph", AGAIN)])
-    reader = _GraphReader(proto.graph, folder, dims or {}, _opsets(proto))
+    reader = _GraphReader(with_branches(proto.graph), folder, dims or {}, _opsets(proto))
     graph = reader.graph(digest)
     if problems or reader.problems:
         raise ModelRejected([*problems, *reader.problems])

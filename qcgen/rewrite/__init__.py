@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
+from qcgen.rewrite.branches import choose_branches
 from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
@@ -94,6 +95,8 @@ def rewrite(graph: Graph) -> Graph:
     own_domains = frozenset(node.domain for node in graph.nodes)
     budget = Budget.of(graph.constants)
     graph = _folded(graph, FOLDS_BEFORE_FUSION, budget)
+    while (chosen := choose_branches(graph)) is not graph:
+        graph = _folded(without_unused(chosen), FOLDS_BEFORE_FUSION, budget)
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):

@@ -49,6 +49,40 @@ def divide(operands: Operands) -> tuple[Array, ...] | None:
     return (quotient + up.astype(a.dtype),)
 
 
+COMPARISONS = {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+}
+LOGIC = {"And": np.logical_and, "Not": np.logical_not, "Or": np.logical_or, "Xor": np.logical_xor}
+
+
+def compare(operands: Operands) -> tuple[Array, ...]:
+    """Truth values of numbers of one type; Equal of truth values, too."""
+    a, b = operands[0], operands[1]
+    if a.dtype != b.dtype or a.dtype.kind not in ("iufb" if operands.node.op_type == "Equal" else "iuf"):
+        raise TypeError("the operands must have the same numeric type")
+    return (COMPARISONS[operands.node.op_type](a, b),)
+
+
+def logic(operands: Operands) -> tuple[Array, ...]:
+    """Truth values of truth values."""
+    arrays = [array for array in operands.arrays if array is not None]
+    if any(array.dtype != np.bool_ for array in arrays):
+        raise TypeError("the operands must be truth values")
+    return (np.asarray(LOGIC[operands.node.op_type](*arrays)),)
+
+
+def where(operands: Operands) -> tuple[Array, ...]:
+    """x where the condition holds, else y; of float32 -0 of x becomes 0, as in onnxruntime."""
+    condition, x, y = (operands[index] for index in range(3))
+    if condition.dtype != np.bool_ or x.dtype != y.dtype:
+        raise TypeError("it chooses by truth values between tensors of one type")
+    return (np.where(condition, x + x.dtype.type(0) if x.dtype.kind == "f" else x, y),)
+
+
 def negate(operands: Operands) -> tuple[Array, ...]:
     """-x."""
     return (np.negative(operands[0]),)

@@ -102,6 +102,10 @@ def _gathered(operands: Operands) -> int:
     return size
 
 
+def _chosen(operands: Operands) -> int:
+    return prod(_shape(_shape(operands[0].shape, operands[1].shape), operands[2].shape))
+
+
 SIZES: Mapping[str, Callable[[Operands], int]] = {
     "Add": _broadcast,
     "Concat": _joined,
@@ -113,5 +117,7 @@ SIZES: Mapping[str, Callable[[Operands], int]] = {
     "Pad": _padded,
     "Range": range_size,
     "Sub": _broadcast,
+    "Where": _chosen,
+    **dict.fromkeys(("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor"), _broadcast),
 }
 """The elements of the results of operators that can be larger than their largest operand."""

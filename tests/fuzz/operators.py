@@ -10,7 +10,7 @@ import numpy as np
 from functions_recorded import FUNCTIONS, OF_CHANNELS, between_codes
 from gallery_networks import network_16_bits
 from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, qlinear_conv, random_weights
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 from qdq import A, B, Chain, Meaning
 
 from qcgen.infer import COMPARISONS
@@ -343,6 +343,20 @@ def lstm_of_codes() -> ModelProto:
     return chain.model((3, 2, 5), opset=14)
 
 
+def branches() -> ModelProto:
+    """Numbers or their absolute values, as the largest of them says."""
+    chain = Chain()
+    largest = chain.node("ReduceMax", ["x"], "largest", keepdims=0)
+    condition = chain.node("Greater", [largest, chain.constant("limit", scale(1))], "condition")
+    results = [helper.make_tensor_value_info("r", TensorProto.FLOAT, IMAGE)]
+    graphs = {
+        name: helper.make_graph([helper.make_node(op_type, ["x"], ["r"])], name, [], results)
+        for name, op_type in (("then_branch", "Abs"), ("else_branch", "Neg"))
+    }
+    chain.node("If", [condition], "y", **graphs)
+    return chain.model(IMAGE)
+
+
 OF_CODES: Mapping[str, Any] = {
     "ConvTranspose": conv_transpose,
     "GlobalAveragePool of 16 bits": partial(of_codes, "GlobalAveragePool", WIDE),
@@ -400,6 +414,7 @@ def operator_models() -> dict[str, ModelProto]:
     found |= {name: build() for name, build in CONVOLUTIONS.items()}
     found |= {f"{name} of codes": build() for name, build in OF_CODES.items()}
     found["activations of 16 bits"] = network_16_bits()
+    found["If"] = branches()
     found |= {f"table of {name}": function(name) for name in (*FUNCTIONS, *OF_CHANNELS)}
     return found | {f"folded {op_type}": _folded(op_type, *rest) for op_type, rest in FOLDED.items()}
 

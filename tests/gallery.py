@@ -31,6 +31,7 @@ from gallery_networks import (
     network_qop,
     network_tflite,
     of_several_sizes,
+    peaks,
     recurrent_tflite,
     reductions,
     resized_tflite,
@@ -682,6 +683,12 @@ NETWORKS = (
         "float_sums",
         "means of rows of float32 numbers, then sums over the second axis, added up in onnxruntime's order",
         float_sums,
+    ),
+    Entry(
+        "peaks",
+        "the five highest scores of an image, and the numbers of their pixels: TopK",
+        peaks,
+        {"io": "quantized", **NHWC_LAYOUT},
     ),
     Entry(
         "reductions",

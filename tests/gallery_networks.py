@@ -296,6 +296,16 @@ def reductions() -> ModelProto:
     return n.model((1, 6, 4, 5))
 
 
+def peaks() -> ModelProto:
+    """The highest scores of an image's pixels, in their order, and the numbers of these pixels, as QDQ nodes."""
+    n = Network()
+    conv = [n.through("x", PIXEL), n.dequantize(n.codes("w", (1, 3, 1, 1), 52), (np.float32(0.007), np.int8(0)))]
+    scores = n.through(n.node("Conv", conv, "conv"), BRANCH)
+    flat = n.node("Flatten", [scores], "flat")
+    n.nodes.append(helper.make_node("TopK", [flat, n.constant("k", np.int64([5]))], ["y", "places"], "highest"))
+    return n.model((1, 3, 4, 5), ("y", "places"))
+
+
 def segmentation() -> ModelProto:
     """Scores of classes for blocks of four pixels, taken apart, and the best class of each pixel, as QDQ nodes."""
     n = Network()

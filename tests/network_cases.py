@@ -32,6 +32,7 @@ from qcgen.ir.program import (
     FloatSoftmax,
     FloatUnary,
     GateWeights,
+    GatherElements,
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
@@ -60,6 +61,7 @@ from qcgen.ir.program import (
     Slice,
     Softmax,
     Tensor,
+    TopK,
     Transpose,
     WideSoftmax,
     ZeroPointCorrection,
@@ -435,6 +437,32 @@ def arg_maxima() -> Iterator[Unit]:
             op = ArgMax("place", f"Arg{kind.title()}", *t, kind, axis, takes_last)
             label = f"{short(dtype)}_{axis}_{'last' if takes_last else 'first'}_rank{len(y_shape)}_{len(order)}"
             yield Unit(f"arg{kind}_{label}", op, (x,), (order,) if order else ())
+
+
+def top_elements() -> Iterator[Unit]:
+    """Few different elements, so that many are equal; one, some and all of an axis, several orders in memory."""
+    for dtype, axis, is_largest in product((DType.INT8, DType.UINT8, DType.FLOAT32), (0, 1, 3), (True, False)):
+        low = 0 if dtype is DType.FLOAT32 else dtype.low
+        x = (codes((3, 4, 2, 5), DType.UINT8, 22).astype(np.int64) % 3 + low).astype(dtype.numpy)
+        for k, orders in product({1, 2, x.shape[axis]}, ((), (0, 2, 3, 1))):
+            shape = tuple(k if at == axis else size for at, size in enumerate(x.shape))
+            op = TopK("top", "TopK", Tensor("x", dtype, x.shape), Tensor("y", DType.INT64, shape), axis, is_largest)
+            label = f"{short(dtype)}_{axis}_{'largest' if is_largest else 'smallest'}_{k}_{len(orders)}"
+            yield Unit(f"top_{label}", op, (x,), (orders,) if orders else (), orders or None)
+
+
+def gathered_elements() -> Iterator[Unit]:
+    """Numbers that are there, counted from either end, and far beyond both; fewer along the other axes."""
+    for dtype, numbers, axis in product((DType.UINT8, DType.FLOAT32), (DType.INT32, DType.INT64), (0, 1, 2)):
+        x = elements((3, 4, 5), dtype, 23)
+        shape = tuple(size + 2 if at == axis else size - 1 for at, size in enumerate(x.shape))
+        some = np.array([0, 2, -1, -3, 3, -4, numbers.high, numbers.low], numbers.numpy)
+        places = np.resize(some, shape)
+        t = Tensor("x", dtype, x.shape), Tensor("places", numbers, shape), Tensor("y", dtype, shape)
+        op = GatherElements("taken", "GatherElements", *t, axis)
+        for orders in ((), ((2, 0, 1), (0, 1, 2))):
+            label = f"{short(dtype)}_{numbers.value}_{axis}_{len(orders)}"
+            yield Unit(f"gather_elements_{label}", op, (x, places), orders)
 
 
 def embeddings() -> Iterator[Unit]:
@@ -980,6 +1008,8 @@ PORTABLE = tuple(
         wide_global_averages,
         reductions,
         embeddings,
+        gathered_elements,
+        top_elements,
         arg_maxima,
         matmuls,
         layer_norms,

@@ -108,6 +108,7 @@ VARIANTS: dict[str, list[Variant]] = {
     "Elu": one({}, {"alpha": 0.5}),
     "Expand": [Variant([floats(2, 1, 5), np.array([3, 1, 4, 1])])],
     "Flatten": one({}, {"axis": 2}, {"axis": -1}, {"axis": 0}),
+    "GatherElements": [Variant([floats(), np.arange(-3, 3).reshape(1, 2, 3, 1) % 3], {"axis": 2})],
     "GRU": [
         Variant([floats(3, 2, 5), weights(2, 12, 5), weights(2, 12, 4), weights(2, 24)], RNN),
         Variant([floats(3, 2, 5), weights(2, 12, 5), weights(2, 12, 4)], {**RNN, "linear_before_reset": 1}),
@@ -196,6 +197,11 @@ VARIANTS: dict[str, list[Variant]] = {
     "Squeeze": [Variant([floats(1, 3, 1, 5)], {"axes": [0]}), Variant([floats(1, 3, 1, 5)])],
     "ThresholdedRelu": one({}, {"alpha": 0.4}),
     "Tile": [Variant([floats()], {"repeats": [1, 2, 1, 3]})],
+    "TopK": [
+        Variant([floats()], {"k": np.array([2])}, outputs=2),
+        Variant([floats()], {"k": np.array([1]), "axis": 1}),
+        Variant([floats()], {"k": np.array([3]), "largest": 0, "axis": 2}, outputs=2),
+    ],
     "Transpose": one({}, {"perm": [0, 3, 1, 2]}),
     "Unsqueeze": [Variant([floats()], {"axes": [1]}), Variant([floats()], {"axes": [0, 5]})],
 }
@@ -204,7 +210,7 @@ VARIANTS: dict[str, list[Variant]] = {
 QUANTIZE_SINCE = 10
 """The opset that brought QuantizeLinear and DequantizeLinear."""
 
-OTHER_NAMES = {"constant_value": "value", "paddings": "pads"}
+OTHER_NAMES = {"K": "k", "constant_value": "value", "paddings": "pads"}
 """What opsets call what ``Variant.rest`` has under one name."""
 
 OPERATORS = sorted(op_type for domain, op_type in RULES if domain == "")
@@ -259,6 +265,8 @@ def spelt(op_type: str, variant: Variant, opset: int) -> tuple[list[Operand | No
             if isinstance(value, str) is not (wanted == onnx.defs.OpSchema.AttrType.STRING):
                 return None
             is_tensor = wanted == onnx.defs.OpSchema.AttrType.TENSOR
+            if wanted == onnx.defs.OpSchema.AttrType.INT and isinstance(value, np.ndarray):
+                value = value.item()
             attributes[name] = value if is_tensor or not isinstance(value, np.ndarray) else value.tolist()
     while inputs and inputs[-1] is None:
         inputs.pop()

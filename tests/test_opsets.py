@@ -48,7 +48,7 @@ REFUSED = {
 OF_POSITIVE_NUMBERS = ("Log", "Sqrt")
 
 TRUTHS_OUT = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor")
-CODES_OUT = ("ArgMax", "ArgMin", "DynamicQuantizeLinear", "QuantizeLinear", "Shape", *TRUTHS_OUT)
+CODES_OUT = ("ArgMax", "ArgMin", "DynamicQuantizeLinear", "QuantizeLinear", "Shape", "TopK", *TRUTHS_OUT)
 """Operators whose results are no floats that could be quantized."""
 
 

@@ -40,7 +40,7 @@ MOVE_TRUTH = frozenset(
 )
 """Operators that may move truth values, which are the numbers 1 and 0."""
 
-SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split"))
+SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split", "TopK"))
 """Operators that may have any of their outputs, or all."""
 
 

@@ -39,6 +39,30 @@ def computed_indices_of_rows(view: NodeView) -> Iterator[Problem]:
         yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
 
 
+def gathers_elements(view: NodeView) -> Iterator[Problem]:
+    """GatherElements: indices have the data's axes, none longer but the one along which they count; constants exist."""
+    x, indices, axis = view.fixed_shape(0), view.fixed_shape(1), view.integer("axis", 0)
+    if x is None or indices is None or not -len(x) <= axis < len(x):
+        return
+    others = [pair for place, pair in enumerate(zip(x, indices, strict=False)) if place != axis % len(x)]
+    if len(x) != len(indices) or any(b > a for a, b in others):
+        what = f"indices have shape {shape_text(indices)}, the data {shape_text(x)}"
+        yield view.problem(what, "give both the same axes, and the indices no more elements along the others")
+    numbers = view.array(1)
+    if numbers is not None and numbers.size and not -x[axis] <= numbers.min() <= numbers.max() < x[axis]:
+        what = f"it takes elements {numbers.min()} to {numbers.max()} of an axis with {counted(x[axis], 'element')}"
+        yield view.problem(what, another_size(view))
+
+
+def finds_what_is_there(view: NodeView) -> Iterator[Problem]:
+    """TopK: at least one element, and no more than there are."""
+    x, array, axis = view.fixed_shape(0), view.array(1), view.integer("axis", -1)
+    k = view.integer("k", 0) if array is None or array.size != 1 else int(array.reshape(-1)[0])
+    if x is not None and -len(x) <= axis < len(x) and not 1 <= k <= x[axis]:
+        what = f"it looks for {k} of {counted(x[axis], 'element')}"
+        yield view.problem(what, f"give a constant K from 1 to {x[axis]}")
+
+
 def expands(view: NodeView) -> Iterator[Problem]:
     """Expand: the shape agrees with the input's as in numpy."""
     x, shape = view.fixed_shape(0), numbers_of(view, 1, "")

@@ -224,6 +224,21 @@ def arg_max(facts: Facts) -> tuple[TensorType, ...]:
     return (TensorType(DType.INT64, reduced(facts.shape(0), axes, facts.integer("keepdims", 1))),)
 
 
+def top_k(facts: Facts) -> tuple[TensorType, ...]:
+    """TopK: values and their places, int64, as many along the axis as K says."""
+    x, found = facts.shape(0), facts.integers_at(1, "k")
+    if x is None or found is None:
+        return (TensorType(facts.dtype(0), None), TensorType(DType.INT64, None))
+    axis = axis_of(facts.integer("axis", -1), len(x))
+    shape = (*x[:axis], found[0], *x[axis + 1 :])
+    return (TensorType(facts.dtype(0), shape), TensorType(DType.INT64, shape))
+
+
+def gather_elements(facts: Facts) -> tuple[TensorType, ...]:
+    """The shape of the indices."""
+    return (TensorType(facts.dtype(0), facts.shape(1)),)
+
+
 def gather(facts: Facts) -> tuple[TensorType, ...]:
     """The gathered axis is replaced by the shape of the indices."""
     x, indices = facts.shape(0), facts.shape(1)

@@ -31,6 +31,7 @@ from qcgen.ir.program import (
     FloatOutput,
     FloatSoftmax,
     FloatUnary,
+    GatherElements,
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
@@ -61,6 +62,7 @@ from qcgen.ir.program import (
     Slice,
     Softmax,
     Tensor,
+    TopK,
     Transpose,
     WideSoftmax,
     ZeroPointCorrection,
@@ -91,6 +93,8 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             return _lookup(op, ranges[op.x.name])
         case Embedding():
             return tightest(op.table, op.table).whole()
+        case GatherElements():
+            return ranges[op.x.name].whole()
         case ChannelLookup():
             return _channel_lookup(op, ranges[op.x.name])
         case MatMul():
@@ -125,6 +129,7 @@ def _range_of(op: Operator, ranges: Ranges) -> Range:
             | WideSoftmax()
             | OrionConv()
             | ArgMax()
+            | TopK()
             | Quantize()
             | Extremes()
             | DynamicParameter()

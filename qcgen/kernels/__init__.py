@@ -58,6 +58,7 @@ from qcgen.kernels.portable.recurrent import RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.select import SELECT
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX
+from qcgen.kernels.portable.top_k import GATHER_ELEMENTS, TOP_K
 from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
@@ -131,6 +132,8 @@ PORTABLE: tuple[Kernel, ...] = (
     FLOAT_UNARY,
     FLOAT_BINARY,
     SELECT,
+    TOP_K,
+    GATHER_ELEMENTS,
     FLOAT_SOFTMAX,
 )
 KERNELS: tuple[Kernel, ...] = (*ARM_MVE, *ARM_DSP, *SCALAR, *HOST, *PORTABLE)

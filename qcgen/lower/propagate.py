@@ -17,6 +17,7 @@ from qcgen.ir.program import (
     FloatBinary,
     FloatSoftmax,
     FloatUnary,
+    GatherElements,
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
@@ -42,6 +43,7 @@ from qcgen.ir.program import (
     Slice,
     Softmax,
     Tensor,
+    TopK,
     Transpose,
     WideSoftmax,
     ZeroPointCorrection,
@@ -138,7 +140,7 @@ def keeps_codes(op: Operator) -> bool:
     """Whether y holds codes of x, so that they mean the same."""
     if isinstance(op, Lookup):  # Relu and Clip of codes; the others say what x and y mean
         return op.x.zero_point is None and op.y.zero_point is None
-    return isinstance(op, MaxPool | Movement) or (isinstance(op, Reduce) and op.kind in ("max", "min"))
+    return isinstance(op, MaxPool | Movement | GatherElements) or (isinstance(op, Reduce) and op.kind in ("max", "min"))
 
 
 def _after(op: Operator) -> MeaningChange | None:
@@ -181,6 +183,7 @@ def _after(op: Operator) -> MeaningChange | None:
             | GlobalAveragePool()
             | Reduce()
             | ArgMax()
+            | TopK()
         ):
             return _KEPT
         case _:
@@ -240,6 +243,8 @@ def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
             return replace(op, xs=(first, second, chosen, other), y=y)
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
+        case GatherElements():
+            return replace(op, x=of(op.x.name), places=of(op.places.name), y=y)
         case ZeroPointCorrection():
             return replace(op, x=of(op.x.name), zero_point=of(op.zero_point.name), y=y)
         case DynamicQuantize():

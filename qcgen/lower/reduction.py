@@ -10,8 +10,19 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import ArgMax, GlobalAveragePool, Operator, Reduce, Requantize, Reshape, Tensor
-from qcgen.ir.types import Layout
+from qcgen.ir.program import (
+    ArgMax,
+    Dequantize,
+    GatherElements,
+    GlobalAveragePool,
+    Operator,
+    Reduce,
+    Requantize,
+    Reshape,
+    Tensor,
+    TopK,
+)
+from qcgen.ir.types import DType, Layout
 from qcgen.lower.source import Q8, Source, quantization_of
 
 ReduceKind = Literal["sum", "mean", "max", "min", "l2"]
@@ -82,3 +93,32 @@ def lower_arg_max(node: Node, graph: Graph) -> tuple[Operator, ...]:
     kind: Literal["max", "min"] = "max" if node.op_type == "ArgMax" else "min"
     axis, takes_last = source.integer("axis", 0) % len(x.shape), source.integer("select_last_index", 0) != 0
     return (ArgMax(node.name, node.op_type, x, y, kind, axis, takes_last),)
+
+
+def lower_top_k(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """TopK of codes or float32 numbers: where they are, int64, and what is there.
+
+    Behind DequantizeLinear the codes are compared, and only those that are found become numbers.
+    """
+    source = Source(node, graph)
+    codes, [values, places] = source.codes(0, *Q8), (*node.outputs, "")[:2]
+    x = source.tensor(0) if codes is None or not _are_told_apart(codes) else codes
+    axis, shape = source.integer("axis", -1) % len(x.shape), list(x.shape)
+    shape[axis] = int(source.number(1)) if source.has(1) else source.integer("k", 0)
+    found = source.result(index=1) if places else source.inner("places", DType.INT64, tuple(shape))
+    top = TopK(node.name, node.op_type, x, found, axis, source.integer("largest", 1) != 0)
+    if not values:
+        return (top,)
+    if x is not codes:
+        return top, GatherElements(node.name, node.op_type, x, found, source.result(), axis)
+    taken = replace(x, name=source.inner("codes", x.dtype, tuple(shape)).name, shape=tuple(shape))
+    gather = GatherElements(node.name, node.op_type, x, found, taken, axis)
+    return top, gather, Dequantize(node.name, node.op_type, taken, source.result())
+
+
+def _are_told_apart(codes: Tensor) -> bool:
+    """Whether larger codes are larger numbers, which they are not where both are infinite."""
+    by = quantization_of(codes)
+    with np.errstate(over="ignore"):
+        numbers = arithmetic.dequantize(np.arange(codes.dtype.low, codes.dtype.high + 1), by.scale, by.zero_point)
+    return bool((numbers[1:] > numbers[:-1]).all())

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Embedding, Operator, Reshape, Resize, Slice, Tensor
+from qcgen.ir.program import Embedding, GatherElements, Operator, Reshape, Resize, Slice, Tensor
 from qcgen.lower.source import Source
 
 
@@ -37,6 +37,14 @@ def _taken(node: Node, x: Tensor, y: Tensor, axis: int, places: tuple[int, ...])
         return Slice(node.name, node.op_type, x, y, starts, steps)
     all_places = tuple(places if index == axis else tuple(range(size)) for index, size in enumerate(x.shape))
     return Resize(node.name, node.op_type, x, y, all_places)
+
+
+def lower_gather_elements(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """GatherElements of codes or floats, at computed places or at constant ones."""
+    source = Source(node, graph)
+    x, places = source.tensor(0), source.tensor(1)
+    axis = source.integer("axis", 0) % len(x.shape)
+    return (GatherElements(node.name, node.op_type, x, places, source.result(), axis),)
 
 
 def lower_expand(node: Node, graph: Graph) -> tuple[Operator, ...]:

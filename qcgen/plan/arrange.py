@@ -16,6 +16,7 @@ from qcgen.ir.program import (
     Convert,
     Embedding,
     FloatBinary,
+    GatherElements,
     InstanceNorm,
     Int64s,
     IntegerLstm,
@@ -31,6 +32,7 @@ from qcgen.ir.program import (
     Reshape,
     Select,
     Tensor,
+    TopK,
     Transpose,
     inputs_of,
 )
@@ -242,7 +244,9 @@ def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
 
 def _writes_any_layout(op: Operator) -> bool:
     """Whether the operator's kernels write channels first as well as channels last, or any order."""
-    return isinstance(op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce | ArgMax | Convert)
+    return isinstance(
+        op, Conv | OrionConv | MaxPool | AveragePool | MatMul | Reduce | ArgMax | TopK | GatherElements | Convert
+    )
 
 
 def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:

@@ -15,6 +15,7 @@ from qcgen.ir.program import (
     Embedding,
     Extremes,
     FloatBinary,
+    GatherElements,
     GlobalAveragePool,
     IntegerLstm,
     Interpolate,
@@ -31,6 +32,7 @@ from qcgen.ir.program import (
     Select,
     Slice,
     Tensor,
+    TopK,
     Transpose,
     ZeroPointCorrection,
 )
@@ -95,6 +97,11 @@ def _agrees(op: Operator) -> bool:
             return _is_interpolated(op)
         case ArgMax():
             return _is_reduced(op, (op.axis,))
+        case TopK():
+            found, y = op.y.shape[op.axis], op.y.shape
+            return y == (*op.x.shape[: op.axis], found, *op.x.shape[op.axis + 1 :]) and found <= op.x.shape[op.axis]
+        case GatherElements():
+            return op.places.shape == op.y.shape and _reaches(op.axis, op.x.shape, op.y.shape)
         case _:
             return op.x.shape == op.y.shape
 
@@ -133,6 +140,11 @@ def _holds(op: Pad) -> bool:
         return False
     axes = zip(op.before, op.x.shape, op.y.shape, strict=True)
     return all(before >= 0 and before + size <= length for before, size, length in axes)
+
+
+def _reaches(axis: int, x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """Whether y has x's axes, and none longer but this one."""
+    return len(x) == len(y) and all(b <= a for place, (a, b) in enumerate(zip(x, y, strict=True)) if place != axis)
 
 
 def _is_reduced(op: Reduce | ArgMax, axes: tuple[int, ...]) -> bool:

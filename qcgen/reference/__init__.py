@@ -23,6 +23,7 @@ from qcgen.ir.program import (
     FloatOutput,
     FloatSoftmax,
     FloatUnary,
+    GatherElements,
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
@@ -47,6 +48,7 @@ from qcgen.ir.program import (
     Select,
     Slice,
     Softmax,
+    TopK,
     Transpose,
     WideSoftmax,
     ZeroPointCorrection,
@@ -102,6 +104,10 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
             return reduction.evaluate_reduce(op, *inputs)
         case ArgMax():
             return reduction.evaluate_arg_max(op, *inputs)
+        case TopK():
+            return reduction.evaluate_top_k(op, *inputs)
+        case GatherElements():
+            return movement.evaluate_gather_elements(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
         case Embedding():

@@ -7,13 +7,21 @@ from typing import assert_never
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.program import Concat, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
+from qcgen.ir.program import Concat, GatherElements, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.ir.types import Array
 
 
 def evaluate_interpolate(op: Interpolate, x: Array) -> Array:
     """Equation (83)."""
     return arithmetic.interpolate(op, x).astype(op.y.dtype.numpy)
+
+
+def evaluate_gather_elements(op: GatherElements, x: Array, places: Array) -> Array:
+    """Elements at places of an axis, those at its ends for places beyond them."""
+    length = x.shape[op.axis]
+    numbers = np.clip(np.where(places < 0, places + length, places), 0, length - 1)
+    sizes = (length if axis == op.axis else size for axis, size in enumerate(places.shape))
+    return np.take_along_axis(x[tuple(map(slice, sizes))], numbers, op.axis)
 
 
 def evaluate_movement(op: Movement, *inputs: Array) -> Array:

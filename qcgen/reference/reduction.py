@@ -20,6 +20,7 @@ from qcgen.ir.program import (
     Requantize,
     Softmax,
     Tensor,
+    TopK,
     WideSoftmax,
     ZeroPointCorrection,
 )
@@ -56,6 +57,13 @@ def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
             is_better |= row == best
         best, place = np.where(is_better, row, best), np.where(is_better, at, place)
     return place.astype(op.y.dtype.numpy).reshape(op.y.shape)
+
+
+def evaluate_top_k(op: TopK, x: Array) -> Array:
+    """The places of the elements in their order; a stable order keeps equal ones as they are."""
+    numbers = x if x.dtype.kind == "f" else x.astype(np.int64)
+    order = np.argsort(-numbers if op.is_largest else numbers, axis=op.axis, kind="stable")
+    return np.asarray(np.take(order, np.arange(op.y.shape[op.axis]), op.axis).astype(np.int64))
 
 
 # Products of two matrices.

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     FloatActivation,
     FloatBinary,
     FloatUnary,
+    GatherElements,
     GlobalAveragePool,
     InstanceNorm,
     LayerNorm,
@@ -99,6 +100,9 @@ def tolerances(program: Program, values: Mapping[str, Array], *, is_alike: bool 
         elif isinstance(op, Convert):
             allowed[op.y.name] = _converted(op, xs[0], allowed[op.x.name])
             lost[op.y.name] = lost.get(op.x.name, 0.0)
+        elif isinstance(op, GatherElements):
+            allowed[op.y.name] = np.full(y.shape, allowed.get(op.x.name, np.zeros(1)).max(initial=0))
+            lost[op.y.name] = lost.get(op.x.name, 0.0)
         elif isinstance(op, Transpose | Reshape | Concat | Slice | Resize):
             of_xs = [allowed.get(x.name, np.zeros(x.shape)) for x in inputs_of(op)]
             allowed[op.y.name] = evaluate_movement(op, *of_xs)
@@ -165,7 +169,7 @@ def _is_exact(tensor: Tensor) -> bool:
 
 def _keeps(op: Operator) -> bool:
     """Whether the operator moves numbers, or rounds each of them once."""
-    return isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize | Convert)
+    return isinstance(op, Transpose | Reshape | Concat | Slice | Pad | Resize | GatherElements | Convert)
 
 
 @np.errstate(over="ignore")

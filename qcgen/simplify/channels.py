@@ -26,6 +26,7 @@ from qcgen.ir.program import (
     FloatOutput,
     FloatSoftmax,
     FloatUnary,
+    GatherElements,
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
@@ -54,6 +55,7 @@ from qcgen.ir.program import (
     Slice,
     Softmax,
     Tensor,
+    TopK,
     Transpose,
     WideSoftmax,
     ZeroPointCorrection,
@@ -158,7 +160,7 @@ class Channels:
                 return axes[0] if axes else None
             case Lookup() | Slice() | Pad() | Resize():
                 return self.axes.get(op.x.name)
-            case ArgMax() | ChannelLookup() | Embedding():
+            case ArgMax() | TopK() | ChannelLookup() | Embedding() | GatherElements():
                 return None
             case (
                 MatMul()

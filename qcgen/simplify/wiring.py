@@ -9,6 +9,7 @@ from qcgen.ir.program import (
     Concat,
     DynamicQuantize,
     FloatBinary,
+    GatherElements,
     IntegerLstm,
     MatMul,
     Operator,
@@ -46,6 +47,8 @@ def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
             return replace(op, xs=(first, second, chosen, other))
         case QuantizedBinary() | FloatBinary() | MatMul():
             return replace(op, a=change(op.a), b=change(op.b))
+        case GatherElements():
+            return replace(op, x=change(op.x), places=change(op.places))
         case ZeroPointCorrection():
             return replace(op, x=change(op.x), zero_point=change(op.zero_point))
         case DynamicQuantize():

@@ -12,6 +12,7 @@ from qcgen.ir.program import (
     Convert,
     Embedding,
     FloatUnary,
+    GatherElements,
     OrionConv,
     Program,
     Quantize,
@@ -62,9 +63,10 @@ def span_of(program: Program, tensor: Tensor) -> Span:
 
 
 def _rows_of(program: Program, tensor: Tensor) -> int:
-    """The rows of the largest table of which the elements of a tensor are numbers, 0 if there is none."""
-    tables = [op.table for op in program.operators if isinstance(op, Embedding) and op.x.name == tensor.name]
-    return max(map(len, tables), default=0)
+    """The rows of the largest table or axis of which the elements of a tensor are numbers, 0 if there is none."""
+    tables = [len(op.table) for op in program.operators if isinstance(op, Embedding) and op.x.name == tensor.name]
+    axes = [op.x.shape[op.axis] for op in program.operators if isinstance(op, GatherElements) and op.places == tensor]
+    return max((*tables, *axes), default=0)
 
 
 def _first_quantized(program: Program, tensor: Tensor) -> Tensor | None:

@@ -224,6 +224,8 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     **{("", op_type): ({"A": ("float", IMAGE), "B": scale(0.5)}, {}) for op_type in COMPARISONS},
     **{("", op_type): ({"A": ("bool", IMAGE), "B": ("bool", (2, 1, 5))}, {}) for op_type in ("And", "Or", "Xor")},
     ("", "Not"): ({"A": ("bool", IMAGE)}, {}),
+    ("", "GatherElements"): ({**X, "places": ints(*range(-4, 4)).reshape(1, 2, 4, 1)}, {"axis": 2}),
+    ("", "TopK"): ({**X, "k": ints(2)}, {"axis": 2, "largest": 0, "outputs": {"y": None, "places": None}}),
     ("", "Where"): ({"C": ("bool", IMAGE), "X": ("float", (4, 5)), "Y": scale(0.5)}, {}),
 }
 """Operands and attributes of every operator that is not a convolution."""

@@ -36,7 +36,18 @@ from qcgen.ir.program.epilogue import (
     RoundOnce,
     RoundTwice,
 )
-from qcgen.ir.program.movement import Between, Concat, Interpolate, Movement, Pad, Reshape, Resize, Slice, Transpose
+from qcgen.ir.program.movement import (
+    Between,
+    Concat,
+    GatherElements,
+    Interpolate,
+    Movement,
+    Pad,
+    Reshape,
+    Resize,
+    Slice,
+    Transpose,
+)
 from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import BLOCK, GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
 from qcgen.ir.program.reduction import (
@@ -49,6 +60,7 @@ from qcgen.ir.program.reduction import (
     LayerNorm,
     Reduce,
     Softmax,
+    TopK,
     WideSoftmax,
 )
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
@@ -82,6 +94,7 @@ __all__ = [
     "FloatSoftmax",
     "FloatUnary",
     "GateWeights",
+    "GatherElements",
     "GlobalAveragePool",
     "InstanceNorm",
     "Int32s",
@@ -123,6 +136,7 @@ __all__ = [
     "Spatial",
     "State",
     "Tensor",
+    "TopK",
     "Transpose",
     "WideSoftmax",
     "ZeroPointCorrection",
@@ -137,6 +151,7 @@ Operator = (
     | Movement
     | Lookup
     | Embedding
+    | GatherElements
     | ChannelLookup
     | MatMul
     | Recurrent
@@ -145,6 +160,7 @@ Operator = (
     | GlobalAveragePool
     | Reduce
     | ArgMax
+    | TopK
     | Softmax
     | IntegerLogSoftmax
     | IntegerSoftmax
@@ -179,6 +195,8 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return (op.x, op.scale, op.zero_point)
         case ZeroPointCorrection():
             return (op.x, op.zero_point)
+        case GatherElements():
+            return (op.x, op.places)
         case FloatOutput():
             return (op.x, *op.operands)
         case Recurrent():

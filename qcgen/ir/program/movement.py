@@ -78,6 +78,21 @@ class Resize:
 
 
 @dataclass(frozen=True)
+class GatherElements:
+    """y[..., i, ...] = x[..., places[..., i, ...], ...] along ``axis``; places, int32 or int64, have y's shape.
+
+    Numbers below 0 count from the end. onnxruntime fails beyond either end; here the first or the last one is taken.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    places: Tensor
+    y: Tensor
+    axis: int
+
+
+@dataclass(frozen=True)
 class Between:
     """Where the places of an axis of y lie in x: behind the place ``first``, ``part`` 1,024ths of the way to the next.
 

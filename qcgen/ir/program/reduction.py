@@ -86,6 +86,21 @@ class ArgMax:
 
 
 @dataclass(frozen=True)
+class TopK:
+    """Where along ``axis`` the largest elements are, or the smallest, in their order: of equal ones the first is first.
+
+    y, int64, has as many places along the axis as are looked for. Nothing is said of NaN.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    axis: int
+    is_largest: bool
+
+
+@dataclass(frozen=True)
 class Softmax:
     """Softmax of quantized numbers over the last axis (arithmetic.softmax): exponentials from a table, in float32.
 

@@ -36,9 +36,10 @@ TEXTS, NUMBERS = "a list of strings", "a list of numbers"
 AGAIN = "export the model again"
 
 MOVE_TRUTH = frozenset(
-    """Concat Dropout Expand Flatten Gather Identity Reshape Slice Split Squeeze Tile Transpose Unsqueeze""".split()
+    """Concat DepthToSpace Dropout Expand Flatten Gather GatherElements Identity Pad ReduceMax ReduceMin Reshape Resize
+    Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""".split()
 )
-"""Operators that may move truth values, which are the numbers 1 and 0."""
+"""Operators that may move or choose truth values, which are the numbers 1 and 0."""
 
 SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split", "TopK"))
 """Operators that may have any of their outputs, or all."""

@@ -213,7 +213,8 @@ QUANTIZE_SINCE = 10
 OTHER_NAMES = {"K": "k", "constant_value": "value", "paddings": "pads"}
 """What opsets call what ``Variant.rest`` has under one name."""
 
-OPERATORS = sorted(op_type for domain, op_type in RULES if domain == "")
+OPERATORS = sorted(op_type for domain, op_type in RULES if domain == "" and op_type != "If")
+"""Those of ai.onnx, but for If, whose attributes are graphs: tests/test_branches.py."""
 
 
 @cache

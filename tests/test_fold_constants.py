@@ -21,6 +21,10 @@ def i64(*values):
     return np.array(values, np.int64)
 
 
+def truths(*values):
+    return np.array(values, np.bool_)
+
+
 def scalar(value, dtype=np.float32):
     return np.array(value, dtype)
 
@@ -123,6 +127,17 @@ CASES = {
     "div": ("Div", {"a": f32(1, 1), "b": f32(3, 0)}, {}, 13, f32(np.float32(1) / np.float32(3), np.inf)),
     "div truncates": ("Div", {"a": i64(7, -7, 7, -7, -6), "b": i64(2, 2, -2, -2, 2)}, {}, 13, i64(3, -3, -3, 3, -3)),
     "neg": ("Neg", {"x": f32(1, -2)}, {}, 13, f32(-1, 2)),
+    "equal": ("Equal", {"a": i64(1, 2), "b": i64(2)}, {}, 13, truths(0, 1)),
+    "equal truths": ("Equal", {"a": truths(0, 1), "b": truths(0)}, {}, 13, truths(1, 0)),
+    "greater": ("Greater", {"a": f32(1, 2, np.nan), "b": f32(1)}, {}, 13, truths(0, 1, 0)),
+    "greater or equal": ("GreaterOrEqual", {"a": f32(1, 2, 0), "b": f32(1)}, {}, 13, truths(1, 1, 0)),
+    "less": ("Less", {"a": i64(1, 2, 0), "b": i64(1)}, {}, 13, truths(0, 0, 1)),
+    "less or equal": ("LessOrEqual", {"a": i64(1, 2, 0), "b": i64(1)}, {}, 13, truths(1, 0, 1)),
+    "not": ("Not", {"x": truths(0, 1)}, {}, 13, truths(1, 0)),
+    "and": ("And", {"a": truths(0, 0, 1, 1), "b": truths(0, 1, 0, 1)}, {}, 13, truths(0, 0, 0, 1)),
+    "or": ("Or", {"a": truths(0, 0, 1, 1), "b": truths(0, 1, 0, 1)}, {}, 13, truths(0, 1, 1, 1)),
+    "xor": ("Xor", {"a": truths(0, 0, 1, 1), "b": truths(0, 1, 0, 1)}, {}, 13, truths(0, 1, 1, 0)),
+    "where": ("Where", {"c": truths(1, 0), "x": f32(1), "y": f32(2, 3)}, {}, 13, f32(1, 3)),
     "quantize rounds half to even": (
         "QuantizeLinear",
         {"x": f32(0.5, 1.5, 2.5, -0.5, -1.5), "s": scalar(1), "z": scalar(0, I8)},

@@ -56,6 +56,7 @@ class GatherElementsContext(Context):
 
     nest: LoopNest  # the loops over the elements of y
     types: Mapping[str, str]  # of C, by "x", "places" and "y"
+    place_type: str  # of C, of one place
     given: tuple[str, ...]  # operands that are parameters: of "x", "places"
     constant: tuple[str, ...]  # operands that are tables
     count: int  # elements of the axis
@@ -83,7 +84,7 @@ def prepare_gather(op: Operator, setting: Setting) -> Prepared:
     nest = nest_of(op.y.shape, {**steps, "y": strides(op.y.shape, setting.y)})
     types = {"x": f"const {op.x.dtype.c}", "places": f"const {op.places.dtype.c}", "y": op.y.dtype.c}
     given = tuple(role for role in operands if role not in constant)
-    context = GatherElementsContext(nest, types, given, constant, op.x.shape[op.axis], along)
+    context = GatherElementsContext(nest, types, op.places.dtype.c, given, constant, op.x.shape[op.axis], along)
     return Prepared(tables, context, (), Certificate())
 
 

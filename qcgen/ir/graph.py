@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -127,6 +127,39 @@ class Graph:
             for name in filter(None, node.inputs):
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def in_blocks(self) -> frozenset[str]:
+        """The float images that onnxruntime keeps in blocks of 16 channels, as poolings and what follows them make.
+
+        It adds up their means, and normalizes them, in another order. Source: NchwcTransformer with AVX512F, tried.
+        """
+        found: set[str] = set()
+        for node in self.nodes:
+            if self._makes_blocks(node, found):
+                found.add(node.outputs[0])
+        return frozenset(found)
+
+    def _makes_blocks(self, node: Node, blocks: Set[str]) -> bool:
+        shape, x = self.value(node.input(0)).fixed_shape, node.input(0)
+        if shape is None or len(shape) != 4 or shape[1] % 16 or self.dtype(x) is not DType.FLOAT32:
+            return False
+        match node.op_type:
+            case "AveragePool" | "MaxPool":
+                return not any(node.outputs[1:])
+            case "GlobalAveragePool" | "GlobalMaxPool":
+                return x in blocks or x not in self.producers
+            case "BatchNormalization" | "HardSigmoid" | "QuickGelu" | "Relu" | "Sigmoid" | "Tanh":
+                return x in blocks
+            case "Add" | "Concat" | "Mul" | "Sum":
+                others = [self.value(name).fixed_shape if name in blocks else None for name in node.inputs[1:]]
+                factor = self.constants.get(node.input(1)) if node.op_type == "Mul" else None
+                is_by_channel = factor is not None and factor.shape[-3:] == (shape[1], 1, 1)
+                is_normalized = node.written == "BatchNormalization"
+                is_alike = all(each and (node.op_type == "Concat" or each == shape) for each in others)
+                return x in blocks and (is_by_channel or is_normalized or is_alike)
+            case _:
+                return False
 
     def dtype(self, name: str) -> DType | None:
         """The element type of a tensor or constant, None if it is not known."""

@@ -38,11 +38,18 @@ def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """AveragePool in float32."""
+    """AveragePool in float32, in the order of onnxruntime's sums, which is another one since opset 19."""
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    return _average(source, x, y)
+    if node.domain or node.version >= 19:
+        return _average(source, x, y)
+    g, _ = pool_geometry(source, x)
+    in_blocks = node.outputs[0] in graph.in_blocks
+    if g.kernel == g.input and not g.is_padded:
+        return (_mean(source, x, y, None, is_in_order=in_blocks),)
+    fits = g.strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
+    return _average(source, x, y, is_by_columns=g.rank > 1 and fits and not in_blocks)
 
 
 def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -55,12 +62,14 @@ def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]
     return _average(source, x, y)
 
 
-def _average(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+MOST_BY_COLUMNS = 2045
+"""The elements of a padded row for which onnxruntime has room to add up columns. Source: MlasPool, tried."""
+
+
+def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = False) -> tuple[Operator, ...]:
     geometry, axes = pool_geometry(source, x)
-    counts_padding = source.integer("count_include_pad", 0) != 0
-    return cropped(
-        AveragePool(source.node.name, source.node.op_type, x, y, geometry, counts_padding), axes, source.graph
-    )
+    called, counts_padding = (source.node.name, source.node.op_type), source.integer("count_include_pad", 0) != 0
+    return cropped(AveragePool(*called, x, y, geometry, counts_padding, is_by_columns), axes, source.graph)
 
 
 def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -78,7 +87,8 @@ def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
         x, y = (replace(tensor, layout=layout) for tensor in wide)
         if prod(spatial(x)) <= MOST_PIXELS:
             return (_mean(source, x, y, _rounded_once(x, y)),)
-    return (_mean(source, source.tensor(0, layout=layout), source.result(layout=layout), None),)
+    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    return (_mean(source, x, y, None, is_in_order=node.outputs[0] in graph.in_blocks),)
 
 
 def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -122,10 +132,12 @@ def global_scale(x_by: Quantization, y_by: Quantization, pixels: int) -> np.ndar
     return np.array([arithmetic.global_average_scale(x_by.scale, y_by.scale, pixels)], np.float32)
 
 
-def _mean(source: Source, x: Tensor, y: Tensor, requantize: Requantize | RoundOnce | None) -> GlobalAveragePool:
+def _mean(
+    source: Source, x: Tensor, y: Tensor, requantize: Requantize | RoundOnce | None, *, is_in_order: bool = False
+) -> GlobalAveragePool:
     axis = len(x.shape) - 1 if x.layout is Layout.CHANNELS_LAST else 1
     node = source.node
-    return GlobalAveragePool(node.name, node.op_type, x, y, axis, prod(spatial(x)), requantize)
+    return GlobalAveragePool(node.name, node.op_type, x, y, axis, prod(spatial(x)), requantize, is_in_order)
 
 
 def spatial(x: Tensor) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.ir.program import (
+    AveragePool,
     Concat,
     Conv,
     Convert,
@@ -157,6 +158,8 @@ def _rounds_once(op: Operator) -> bool:
             return op.kind != "l2" and op.requantize is None
         case GlobalAveragePool():
             return op.requantize is None
+        case AveragePool():
+            return op.x.dtype is DType.FLOAT32
         case Recurrent():
             return op.is_in_order
         case _:

@@ -59,7 +59,10 @@ def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
 
 
 def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
-    """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime."""
+    """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime.
+
+    Of an image in blocks of channels s = scale / sqrt(var + epsilon).
+    """
     x, found = wiring.graph.value(node.inputs[0]).shape, [float_constant(wiring, name) for name in node.inputs[1:]]
     constants = [constant for constant in found if constant is not None]
     if x is None or len(x) < 2 or len(constants) != 4 or {each.shape for each in constants} != {(x[1],)}:
@@ -68,11 +71,13 @@ def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
         return None
     scale, bias, mean, variance = constants
     with np.errstate(all="ignore"):
-        factor = scale * (np.float32(1) / np.sqrt(variance + _epsilon(node)))
+        deviation = np.sqrt(variance + _epsilon(node))
+        factor = scale / deviation if node.inputs[0] in wiring.graph.in_blocks else scale * (np.float32(1) / deviation)
         addend = bias - mean * factor
     steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
     product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
-    steps.step("Add", product, steps.constant("addend", addend.reshape(shape)), is_last=True)
+    inputs = (product, steps.constant("addend", addend.reshape(shape)))
+    steps.add(Node(node.name, "Add", "", inputs, node.outputs[:1], {}, written=node.operator))
     return steps.change()
 
 
@@ -119,7 +124,10 @@ def _matmul(wiring: Wiring, node: Node) -> Change | None:
 
 
 def _average_pool(wiring: Wiring, node: Node) -> Change | None:
-    """With ceil_mode and count_include_pad: a Pad, then windows that count what lies within the padded image."""
+    """With ceil_mode and count_include_pad: a Pad, then windows that count what lies within the padded image.
+
+    onnxruntime adds them up as those of the newest opset.
+    """
     flags, pads = ("ceil_mode", "count_include_pad"), node.attributes.get("pads")
     is_plain = node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
     if not all(node.attributes.get(flag, 0) == 1 for flag in flags) or not is_plain:

@@ -17,7 +17,8 @@ class GlobalAveragePool:
     """The mean of each channel over all pixels.
 
     Quantized: the sum of (x - x_zero_point), requantized as ``requantize`` says; None for float32: the mean in float32.
-    ``channel_axis`` is x's; ``pixels`` is the product of the averaged axes' sizes.
+    ``channel_axis`` is x's; ``pixels`` is the product of the averaged axes' sizes. ``is_in_order``: float32 numbers are
+    added up one by one, else in four sums side by side, by (96).
     """
 
     name: str
@@ -27,6 +28,7 @@ class GlobalAveragePool:
     channel_axis: int
     pixels: int
     requantize: Requantize | RoundOnce | None
+    is_in_order: bool = False
 
 
 @dataclass(frozen=True)

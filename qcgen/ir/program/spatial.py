@@ -125,6 +125,8 @@ class AveragePool:
     """The mean of each window in onnxruntime's float arithmetic (arithmetic.average), quantized or float32 throughout.
 
     ``count_include_pad`` divides by the size of the kernel also where the window reaches beyond the image.
+    ``is_by_columns``: of float32 numbers the columns of a window are added up first, by (96), else one tap after the
+    other.
     """
 
     name: str
@@ -133,6 +135,7 @@ class AveragePool:
     y: Tensor
     geometry: ConvGeometry
     count_include_pad: bool
+    is_by_columns: bool = False
 
 
 Spatial = Conv | OrionConv | MaxPool | AveragePool

@@ -33,7 +33,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Four sums of every fourth pixel, then what they add up to, then the pixels that are left."""
+    """One pixel after the other; or four sums of every fourth, then what they add up to, then those that are left."""
     assert isinstance(op, GlobalAveragePool)
     steps = strides(op.x.shape, setting.xs[0])
     axes = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis and op.x.shape[axis] > 1]

@@ -1,4 +1,4 @@
-"""portable/global_average_pool: the mean of each channel, as a requantized sum of codes or in float32."""
+"""portable/global_average_pool: the mean of each channel, as a requantized sum of codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from qcgen.ir.context import Context
-from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
@@ -24,9 +23,8 @@ class GlobalAveragePoolContext(Context):
     x_channel: int  # from one channel of x to the next, in elements
     pixels_nest: LoopNest  # the loops over the pixels of a channel
     channels_last: bool  # channels lie side by side, pixels in a row
-    is_float: bool  # float32 throughout
-    start: int  # of a sum of codes
-    output: Output | None  # None: float32
+    start: int  # of a sum
+    output: Output
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -37,21 +35,19 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare(op: Operator, setting: Setting) -> Prepared:
-    """Channels last: all sums at once, in the arena if they are integers. Else one channel after the other."""
+    """Channels last: all sums at once, in the arena. Else one channel after the other."""
     assert isinstance(op, GlobalAveragePool)
+    assert op.requantize is not None, "its numbers are codes"
     pixels = pixels_of(op, setting)
-    mean = None if op.requantize is None else prepare_mean(op, op.requantize, setting)
+    mean = prepare_mean(op, op.requantize, setting)
     context = GlobalAveragePoolContext(
         image=image_of(op, setting),
         x_channel=pixels.channel_step,
         pixels_nest=pixels.nest,
         channels_last=pixels.is_row,
-        is_float=mean is None,
-        start=mean.start if mean else 0,
-        output=mean.output if mean else None,
+        start=mean.start,
+        output=mean.output,
     )
-    if mean is None:
-        return Prepared((), context, (), Certificate())
     scratch = (Scratch(4 * op.x.shape[op.channel_axis], 4),) if pixels.is_row else ()
     return Prepared(mean.constants, context, scratch, mean.certificate)
 

@@ -16,7 +16,15 @@ from qcgen.ir.types import DType, Layout
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps
-from qcgen.kernels.pooling import MaxPoolContext, Pooling, is_written_out, pooling_of, prepare_max, why_not_max
+from qcgen.kernels.pooling import (
+    MaxPoolContext,
+    Nested,
+    Pooling,
+    is_written_out,
+    pooling_of,
+    prepare_max,
+    why_not_max,
+)
 from qcgen.kernels.portable.words import word, words
 from qcgen.requantize.average import MeanLine, fit_mean_line
 
@@ -52,6 +60,9 @@ class AveragePoolContext(Context):
     may_be_empty: bool  # some window has no tap that counts
     is_float: bool  # float32 throughout
     emulates: bool  # some outputs are found by float32 arithmetic in integers
+    groups: tuple[tuple[int, ...], ...] = ()  # of float32: the taps that are added up first, if taps are written out
+    is_by_columns: bool = False  # of float32: those of a column are
+    column_loops: tuple[Nested, ...] = ()  # over a column of a window
 
 
 def why_not_average(op: Operator, _setting: Setting) -> str | None:
@@ -64,14 +75,19 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, AveragePool)
     if op.x.dtype is not DType.FLOAT32:
         return _prepare_quantized(op, setting)
+    pooling = pooling_of(op.geometry, op.x, setting)
+    columns = op.geometry.kernel[-1] if op.is_by_columns else len(pooling.taps)
     context = AveragePoolContext(
-        pooling=pooling_of(op.geometry, op.x, setting),
+        pooling=pooling,
         mean=MeanStep(),
         tap_count=prod(op.geometry.kernel),
         counts_padding=op.count_include_pad,
         may_be_empty=_may_be_empty(op),
         is_float=True,
         emulates=False,
+        groups=tuple(pooling.taps[column::columns] for column in range(columns)) if pooling.taps else (),
+        is_by_columns=op.is_by_columns,
+        column_loops=pooling.tap_loops[:-1],
     )
     return Prepared((), context, (), Certificate())
 

@@ -90,10 +90,15 @@ def test_elements_at_computed_places_are_onnxruntimes(shape, places, axis, const
     np.testing.assert_array_equal(found, judged(model, feeds)[0])
 
 
-def refusal(model):
+def problems(model):
     with pytest.raises(ModelRejected) as rejection:
         qcgen.compile(model)
-    return rejection.value.problems[0]
+    return rejection.value.problems
+
+
+def refusal(model):
+    [problem] = problems(model)
+    return problem
 
 
 @pytest.mark.parametrize("k", [0, 7])
@@ -101,6 +106,12 @@ def test_more_than_there_is_cannot_be_found(k):
     problem = refusal(top_k((2, 6), k))
     assert problem.what == f"it looks for {k} of 6 elements"
     assert problem.hint == "give a constant K from 1 to 6"
+
+
+def test_how_many_are_found_must_be_constant():
+    node = helper.make_node("TopK", ["x", "k"], ["v", "y"], name="best")
+    model = graph_model([node], {"x": ("float", (1, 9)), "k": ("int64", (1,))}, {"v": None, "y": None}, opset=13)
+    assert [problem.what for problem in problems(model)] == ["K is not constant: it is the model's input 'k'"]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def advice(op_type: str) -> str:
                 f"{FOLD}; else cast its inputs to float: such numbers are compared and chosen, and integers of 8 and 16"
                 f" bits compared; or compile the model up to it {cut}"
             )
-        case "NonMaxSuppression" | "NonZero" | "TopK" | "Unique":
+        case "NonMaxSuppression" | "NonZero" | "Unique":
             return f"compile the model up to its inputs, {cut}, and compute it in the firmware"
         case "If":
             return (
@@ -45,10 +45,7 @@ def advice(op_type: str) -> str:
 
 ADVICE = {
     **dict.fromkeys(
-        (
-            *("GatherElements", "GatherND", "Range", "Shape", "Size", "ConstantOfShape"),
-            *("ScatterElements", "ScatterND"),
-        ),
+        ("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"),
         FOLD,
     ),
     "RNN": UNROLL,

@@ -57,6 +57,8 @@ def gathers_elements(view: NodeView) -> Iterator[Problem]:
 def finds_what_is_there(view: NodeView) -> Iterator[Problem]:
     """TopK: at least one element, and no more than there are."""
     x, array, axis = view.fixed_shape(0), view.array(1), view.integer("axis", -1)
+    if view.node.input(1) and array is None:
+        return
     k = view.integer("k", 0) if array is None or array.size != 1 else int(array.reshape(-1)[0])
     if x is not None and -len(x) <= axis < len(x) and not 1 <= k <= x[axis]:
         what = f"it looks for {k} of {counted(x[axis], 'element')}"

@@ -137,7 +137,7 @@ CASES = {
     "and": ("And", {"a": truths(0, 0, 1, 1), "b": truths(0, 1, 0, 1)}, {}, 13, truths(0, 0, 0, 1)),
     "or": ("Or", {"a": truths(0, 0, 1, 1), "b": truths(0, 1, 0, 1)}, {}, 13, truths(0, 1, 1, 1)),
     "xor": ("Xor", {"a": truths(0, 0, 1, 1), "b": truths(0, 1, 0, 1)}, {}, 13, truths(0, 1, 1, 0)),
-    "where": ("Where", {"c": truths(1, 0), "x": f32(1), "y": f32(2, 3)}, {}, 13, f32(1, 3)),
+    "where": ("Where", {"c": truths(1, 0), "a": f32(1), "b": f32(2, 3)}, {}, 13, f32(1, 3)),
     "quantize rounds half to even": (
         "QuantizeLinear",
         {"x": f32(0.5, 1.5, 2.5, -0.5, -1.5), "s": scalar(1), "z": scalar(0, I8)},

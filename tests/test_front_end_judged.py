@@ -133,13 +133,22 @@ def convolution_that_is_an_output(reader: str = "") -> ModelProto:
     return chain.model(IMAGE, ["y", chain.node(reader, [product], "other") if reader else product], x_type="uint8")
 
 
+def scale_that_is_an_output() -> ModelProto:
+    """A float convolution, the scale of whose weights is an output, too."""
+    chain = Chain()
+    taps = chain.weights("w", weights(5, 3, 3, 3), PER_CHANNEL)
+    product = chain.node("Conv", [chain.dequantize("x", X), taps], "conv")
+    [maker] = (node for node in chain.nodes if taps in node.output)
+    return chain.model(IMAGE, [product, maker.input[1]], x_type="uint8")
+
+
 MODELS: Mapping[str, Callable[[], ModelProto]] = {
     make.__name__: make
     for make in (
         *(gemm_by_an_axis_that_is_absent, clip_one_code_below_the_end, concat_of_two_zero_points),
         *(requantizing_concat_of_two_zero_points, split_whose_second_output_is_absent, pad_of_axes_in_another_order),
         *(hard_sigmoid_by_default, qgemm_with_alpha, gemm_with_both_factors, leaky_relu_by_default, resize_to_one_row),
-        *(transposed_twice, constants_that_are_outputs, convolution_that_is_an_output),
+        *(transposed_twice, constants_that_are_outputs, convolution_that_is_an_output, scale_that_is_an_output),
     )
 } | {"convolution_with_two_readers": lambda: convolution_that_is_an_output("Sigmoid")}
 

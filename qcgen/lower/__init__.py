@@ -185,9 +185,14 @@ def _constants_as_outputs(graph: Graph) -> tuple[Graph, list[Operator]]:
         else:
             row, rows[f"{own} in a row"] = replace(y, name=f"{name} in a row", shape=(1,)), graph.constants[name][None]
             copies += [Concat(*called, (replace(row, name=f"{own} in a row"),), row, 0), Reshape(*called, row, y)]
+
+    def renamed(node: Node) -> Node:
+        return replace(node, inputs=tuple(names.get(x, x) for x in node.inputs))
+
     return replace(
         graph,
-        nodes=tuple(replace(n, inputs=tuple(names.get(x, x) for x in n.inputs)) for n in graph.nodes),
+        nodes=tuple(renamed(node) for node in graph.nodes),
+        dequantized={names.get(name, name): renamed(node) for name, node in graph.dequantized.items()},
         constants={**{names.get(name, name): array for name, array in graph.constants.items()}, **rows},
         values={**graph.values, **{own: replace(graph.value(name), name=own) for name, own in names.items()}},
     ), copies

@@ -219,3 +219,25 @@ def test_other_types_are_refused(to):
     with pytest.raises(qcgen.ModelRejected) as rejection:
         qcgen.compile(model)
     assert "(Cast): it converts float to" in str(rejection.value)
+
+
+@pytest.mark.parametrize("inputs", [["a", "k"], ["k", "a"], ["a", "b"]])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_codes_are_compared_with_codes(dtype, inputs):
+    require("gcc")
+    node = helper.make_node("GreaterOrEqual", inputs, ["y"], name="y")
+    k, a, b = (RNG.integers(0, 5, shape).astype(dtype) for shape in ((4,), (3, 4), (3, 4)))
+    given = {name: each for name, each in {"a": a, "b": b}.items() if name in inputs}
+    model = graph_model([node], dict.fromkeys(given, (dtype, (3, 4))), {"y": None}, {"k": k}, opset=16)
+    [y] = qcgen.compile(model, name="net").load().run(None, given)
+    one, other = ({"a": a, "b": b, "k": k}[name] for name in inputs)
+    assert np.array_equal(y, one >= other)
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_numbers_of_two_types_are_not_compared(is_constant):
+    inputs, k = {"a": ("float", (3, 4))}, np.zeros((4,), np.uint8)
+    given = (inputs, {"y": None}, {"k": k}) if is_constant else ({**inputs, "k": ("uint8", k.shape)}, {"y": None})
+    with pytest.raises(qcgen.ModelRejected) as rejection:
+        qcgen.compile(graph_model([helper.make_node("Less", ["a", "k"], ["y"], name="y")], *given))
+    assert [each.what for each in rejection.value.problems] == ["its inputs have different types: float, uint8"]

@@ -26,34 +26,40 @@ KINDS: Mapping[str, Comparison] = {
 def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
     """The graph with float32 numbers in place of truth values, what converts its inputs, and what its outputs.
 
-    Each bool tensor gets another name, under which nodes read and write it.
+    Each bool tensor gets another name, under which nodes read and write it; and each constant that comparisons read,
+    which are of float32 numbers.
     """
     if not any(value.dtype is DType.BOOL for value in graph.values.values()):
         return graph, [], []
     taken = {*graph.values, *graph.constants}
     names: dict[str, str] = {}
+    compared: dict[str, str] = {}
     for node in graph.nodes:
         for name in filter(None, (*node.inputs, *node.outputs)):
-            if name not in names and graph.dtype(name) is DType.BOOL:
-                names[name] = _fresh(f"{name} as a number", taken)
-                taken.add(names[name])
+            dtype = graph.dtype(name)
+            is_compared = node.op_type in KINDS and name in graph.constants and dtype is not DType.FLOAT32
+            found = names if dtype is DType.BOOL else compared
+            if name not in found and (dtype is DType.BOOL or is_compared):
+                found[name] = _fresh(f"{name} as a number", taken)
+                taken.add(found[name])
+    both = {**names, **compared}
     renamed = replace(
         graph,
         nodes=tuple(
             replace(
                 node,
-                inputs=tuple(names.get(name, name) for name in node.inputs),
+                inputs=tuple((both if node.op_type in KINDS else names).get(name, name) for name in node.inputs),
                 outputs=tuple(names.get(name, name) for name in node.outputs),
             )
             for node in graph.nodes
         ),
         values={
             **graph.values,
-            **{new: replace(graph.value(old), name=new, dtype=DType.FLOAT32) for old, new in names.items()},
+            **{new: replace(graph.value(old), name=new, dtype=DType.FLOAT32) for old, new in both.items()},
         },
         constants={
             **graph.constants,
-            **{new: graph.constants[old].astype(np.float32) for old, new in names.items() if old in graph.constants},
+            **{new: graph.constants[old].astype(np.float32) for old, new in both.items() if old in graph.constants},
         },
     )
     number, truth = partial(tensor_of, renamed), partial(tensor_of, graph)

@@ -36,7 +36,12 @@ CHOICE = Spec(("inputs",), 1, {"inputs": FLOAT}, repeated=1, extra=(limits.broad
 COMPARED = Spec(
     ("A", "B"),
     2,
-    extra=(limits.are_of((0, 1), *CODES_OR_FLOAT), limits.broadcasts(0, 1), limits.finite_constants),
+    extra=(
+        limits.are_of((0, 1), *CODES_OR_FLOAT),
+        limits.same_types,
+        limits.broadcasts(0, 1),
+        limits.finite_constants,
+    ),
 )
 LOGIC = replace(COMPARED, extra=(limits.are_of((0, 1), DType.BOOL), limits.broadcasts(0, 1)))
 

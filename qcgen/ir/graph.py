@@ -130,9 +130,10 @@ class Graph:
 
     @cached_property
     def in_blocks(self) -> frozenset[str]:
-        """The float images that onnxruntime keeps in blocks of 16 channels, as poolings and what follows them make.
+        """The float images that onnxruntime keeps in blocks of 16 channels: results of poolings, and what follows them.
 
-        It adds up their means, and normalizes them, in another order. Source: NchwcTransformer with AVX512F, tried.
+        It rounds their means and normalizations in another order. Source: NchwcTransformer with AVX512F; compared with
+        onnxruntime 1.32.0 by tests/test_mean_order.py.
         """
         found: set[str] = set()
         for node in self.nodes:

@@ -26,8 +26,8 @@ KINDS: Mapping[str, Comparison] = {
 def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
     """The graph with float32 numbers in place of truth values, what converts its inputs, and what its outputs.
 
-    Each bool tensor gets another name, under which nodes read and write it; and each constant that comparisons read,
-    which are of float32 numbers.
+    Nodes read and write each bool tensor under another name. Constant codes that a comparison reads become float32
+    numbers under another name, too.
     """
     if not any(value.dtype is DType.BOOL for value in graph.values.values()):
         return graph, [], []

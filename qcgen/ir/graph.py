@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -65,6 +65,13 @@ class Node:
         return self.inputs[index] if index < len(self.inputs) else ""
 
 
+def fresh(name: str, taken: Container[str]) -> str:
+    """The name, or the first one with underscores behind it that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
+
+
 @dataclass(frozen=True)
 class Origin:
     """The part of a user's model that was compiled, as it was before anything was rewritten.
@@ -108,6 +115,11 @@ class Graph:
     notes: tuple[str, ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
     dequantized: Mapping[str, Node] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The tensors and constants of which something is known."""
+        return frozenset((*self.values, *self.constants))
 
     @cached_property
     def used(self) -> frozenset[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from onnx import AttributeProto, GraphProto, NodeProto, ValueInfoProto
 
+from qcgen.ir.graph import fresh
+
 
 def with_branches(graph: GraphProto) -> GraphProto:
     """The graph with the nodes and constants of all branches, under names of their own.
@@ -54,10 +56,9 @@ class _Inlined:
         return [own.get(info.name, info.name) for info in branch.output]
 
     def _fresh(self, name: str) -> str:
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
-        return name
+        found = fresh(name, self._taken)
+        self._taken.add(found)
+        return found
 
 
 def _branches(node: NodeProto) -> tuple[GraphProto, GraphProto] | None:

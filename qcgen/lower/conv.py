@@ -10,7 +10,7 @@ from qcgen.arithmetic import requantization_scale
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvSpelling, constant_operand, layout_of, operand
 from qcgen.geometry import WindowAxis, window_of
 from qcgen.intervals.windows import window_numbers, window_sums
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import (
     Conv,
     ConvGeometry,
@@ -93,10 +93,7 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
     if conv.y.layout is None:  # rows of a matrix
         images = (*((0,) * size for size in conv.y.shape[:-1]), images[1])
         kinds = (*(1,) * (len(images) - 1), channels)
-    name = f"{conv.y.name}.sums"
-    while name in graph.values or name in graph.constants:
-        name += "_"
-    x = replace(conv.y, name=name)
+    x = replace(conv.y, name=fresh(f"{conv.y.name}.sums", graph.names))
     correction = ZeroPointCorrection(
         name=conv.name,
         op_type=conv.op_type,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from qcgen.ir.graph import fresh
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,
@@ -228,10 +229,9 @@ def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
 
 
 def _fresh(name: str, names: set[str]) -> str:
-    while name in names:
-        name += "_"
-    names.add(name)
-    return name
+    found = fresh(name, names)
+    names.add(found)
+    return found
 
 
 def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:

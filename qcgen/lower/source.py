@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcgen.arithmetic import Quantization
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array, DType, Layout
 
@@ -114,9 +114,7 @@ class Source:
 
     def inner(self, suffix: str, dtype: DType, shape: tuple[int, ...], by: Quantization | None = None) -> Tensor:
         """A tensor between two operators that one node becomes; its name is no other tensor's."""
-        name = f"{next(filter(None, self.node.outputs))}.{suffix}"
-        while name in self.graph.values or name in self.graph.constants:
-            name += "_"
+        name = fresh(f"{next(filter(None, self.node.outputs))}.{suffix}", self.graph.names)
         return _quantized(Tensor(name, dtype, shape), by)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Comparison, Convert, FloatBinary, Operator, Select, Tensor
 from qcgen.ir.types import DType
 from qcgen.lower.source import Source, tensor_of
@@ -31,7 +31,7 @@ def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
     """
     if not any(value.dtype is DType.BOOL for value in graph.values.values()):
         return graph, [], []
-    taken = {*graph.values, *graph.constants}
+    taken = set(graph.names)
     names: dict[str, str] = {}
     compared: dict[str, str] = {}
     for node in graph.nodes:
@@ -40,7 +40,7 @@ def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
             is_compared = node.op_type in KINDS and name in graph.constants and dtype is not DType.FLOAT32
             found = names if dtype is DType.BOOL else compared
             if name not in found and (dtype is DType.BOOL or is_compared):
-                found[name] = _fresh(f"{name} as a number", taken)
+                found[name] = fresh(f"{name} as a number", taken)
                 taken.add(found[name])
     both = {**names, **compared}
     renamed = replace(
@@ -70,16 +70,9 @@ def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
     return replace(renamed, constants={**renamed.constants, **ends}), list[Operator](read), list[Operator](written)
 
 
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
 def _ends(graph: Graph) -> tuple[str, str]:
     """The names of the constants that stand for false and true."""
-    taken = set(graph.values)
-    return _fresh("false", taken), _fresh("true", taken)
+    return fresh("false", graph.values), fresh("true", graph.values)
 
 
 def _chosen(source: Source, kind: Comparison, xs: tuple[Tensor, Tensor], *, otherwise: bool = False) -> Select:

@@ -18,6 +18,7 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     MaxPool,
     Operator,
+    Pad,
     Requantize,
     RoundOnce,
     Tensor,
@@ -42,6 +43,8 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0) and _has_own_pads(source):
+        return _average_of_padded(source, x, y)
     if node.domain or node.version >= 19:
         return _average(source, x, y)
     g, _ = pool_geometry(source, x)
@@ -50,6 +53,29 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
         return (_mean(source, x, y, None, is_in_order=in_blocks),)
     fits = g.strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
     return _average(source, x, y, is_by_columns=g.rank > 1 and fits and not in_blocks)
+
+
+def _average_of_padded(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+    """A Pad, then windows that count what lies within the padded image; onnxruntime adds up as in the newest opset.
+
+    A window that would start in the padding behind the image is none; in the padded image it would be one. So there is
+    no more padding than the last window reaches.
+    """
+    g, called = pool_geometry(source, x)[0], (source.node.name, source.node.op_type)
+    numbers = zip(g.output, g.strides, g.kernel, g.dilations, strict=True)
+    reach = [(windows - 1) * stride + (taps - 1) * step + 1 for windows, stride, taps, step in numbers]
+    sizes = zip(g.pads_begin, g.input, g.pads_end, reach, strict=True)
+    image = tuple(begin + size + min(end, max(0, far - begin - size)) for begin, size, end, far in sizes)
+    is_last, none = x.layout is Layout.CHANNELS_LAST, (0,) * g.rank
+    shape = (x.shape[0], *image, x.shape[-1]) if is_last else (*x.shape[:2], *image)
+    before = (0, *g.pads_begin, 0) if is_last else (0, 0, *g.pads_begin)
+    padded = replace(source.inner("padded", x.dtype, shape), layout=x.layout)
+    geometry = replace(g, input=image, pads_begin=none, pads_end=none)
+    return Pad(*called, x, padded, before, 0.0), AveragePool(*called, padded, y, geometry, False)
+
+
+def _has_own_pads(source: Source) -> bool:
+    return source.text("auto_pad", "NOTSET") == "NOTSET"
 
 
 def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:

@@ -32,7 +32,7 @@ AVERAGE_POOL = Spec(
     1,
     {"X": FLOAT},
     attributes=POOL | {"dilations": INTEGERS, "count_include_pad": INTEGER},
-    extra=(*WINDOW, windows.counts_its_padding),
+    extra=WINDOW,
 )
 GLOBAL_POOL = Spec(("X",), 1, {"X": FLOAT}, extra=(windows.is_image,))
 GLOBAL_MAX_POOL = replace(GLOBAL_POOL, types={"X": CODES_OR_FLOAT})

@@ -10,7 +10,9 @@ import numpy as np
 from qcgen.arithmetic import requantization_scale
 from qcgen.check.attributes import attribute_problems, group_of, window_problems
 from qcgen.check.model import MAX_ELEMENTS, shape_text
+from qcgen.check.node import NodeView
 from qcgen.check.operands import ConvOperands, counted
+from qcgen.check.ranges import multiplier_between_in_range
 from qcgen.convolutions import CONVOLUTIONS, ConvKind, layout_of
 from qcgen.errors import Problem
 from qcgen.ir.graph import Graph, Node
@@ -109,6 +111,7 @@ def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ())
         yield from scale_problems(it)
     if it.is_float:
         yield from _finite(it)
+        yield from multiplier_between_in_range(NodeView(graph, node, already_reported))
 
 
 def _arity(it: ConvOperands) -> Iterator[Problem]:

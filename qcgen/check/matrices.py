@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite, prod
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from qcgen.check.model import shape_text
 from qcgen.check.node import Extra, NodeView
 from qcgen.check.operands import counted
+from qcgen.check.ranges import between
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
 from qcgen.intervals import INT32_MAX
+from qcgen.ir.types import Array, DType
 
 
 def matrices(a: int, b: int) -> Extra:
@@ -112,11 +114,25 @@ def _shapes_fit(view: NodeView, a: int, b: int) -> Iterator[Problem]:
         yield view.problem(what, "correct the shapes of the operands")
 
 
+def sums_between_fit(view: NodeView) -> Iterator[Problem]:
+    """The same rule for a product of two computed operands between codes of 8 bits."""
+    makers = [view.graph.dequantizer(view.node.input(index)) for index in (0, 1)]
+    codes = [NodeView(view.graph, maker) for maker in makers if maker is not None]
+    if None not in between(2)(view) and not is_weights(view, 1):
+        yield from _too_long(view, view.fixed_shape(0), [(each.dtype(0), each.array(2)) for each in codes])
+
+
 def _overflows(view: NodeView, a: int, operands: tuple[tuple[int, int], ...]) -> Iterator[Problem]:
     """Sums of products of two computed operands that some codes would take beyond int32."""
-    shape, largest = view.fixed_shape(a), 1
-    for index, zero_point in operands:
-        dtype, array = view.dtype(index), view.array(zero_point)
+    ends = [(view.dtype(index), view.array(zero_point)) for index, zero_point in operands]
+    yield from _too_long(view, view.fixed_shape(a), ends)
+
+
+def _too_long(
+    view: NodeView, shape: tuple[int, ...] | None, ends: Sequence[tuple[DType | None, Array | None]]
+) -> Iterator[Problem]:
+    largest = 1
+    for dtype, array in ends:
         if dtype is None or not dtype.is_quantized or (array is not None and array.size != 1):
             return
         zero = 0 if array is None else int(array.reshape(()))

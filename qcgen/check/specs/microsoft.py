@@ -7,6 +7,7 @@ from dataclasses import replace
 from qcgen.check import limits, matrices, movement, ranges, windows
 from qcgen.check.limits import axis_exists, flag
 from qcgen.check.node import FLOAT, INTEGER, NUMBER, Q8, Spec
+from qcgen.check.ranges import at
 from qcgen.check.specs.parts import (
     BINARY,
     DEQUANTIZE,
@@ -43,11 +44,11 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
             matrices.positive_alpha,
         ),
     ),
-    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, ranges.sum_in_range)),
+    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, ranges.sum_in_range(at(1, 4, 6)))),
     ("com.microsoft", "QLinearAveragePool"): replace(
         UNARY,
         attributes=POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER},
-        extra=(*WINDOW, windows.few_taps, ranges.average_in_range, flag("channels_last", 0, 1)),
+        extra=(*WINDOW, windows.few_taps, ranges.average_in_range(at(1, 3)), flag("channels_last", 0, 1)),
     ),
     ("com.microsoft", "QLinearConcat"): Spec(
         ("Y_scale", "Y_zero_point", "input", "scale", "zero_point"),
@@ -62,15 +63,19 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         extra=(movement.joins_along_an_axis(2, 3),),
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
-        UNARY, attributes={"channels_last": INTEGER}, extra=(ranges.mean_in_range, flag("channels_last", 0, 1))
+        UNARY,
+        attributes={"channels_last": INTEGER},
+        extra=(ranges.mean_in_range(at(1, 3)), flag("channels_last", 0, 1)),
     ),
     ("com.microsoft", "QLinearLeakyRelu"): replace(
         UNARY, attributes={"alpha": NUMBER}, extra=(limits.finite_number("alpha", 0.01),)
     ),
-    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, ranges.product_in_range)),
+    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, ranges.product_in_range(at(1, 4, 6)))),
     ("com.microsoft", "QLinearSigmoid"): UNARY,
     ("com.microsoft", "QLinearSoftmax"): replace(
-        UNARY, attributes={"axis": INTEGER, "opset": INTEGER}, extra=(axis_exists(-1), ranges.softmax_in_range)
+        UNARY,
+        attributes={"axis": INTEGER, "opset": INTEGER},
+        extra=(axis_exists(-1), ranges.says_which_softmax, ranges.softmax_in_range(at(1, 3))),
     ),
     ("com.microsoft", "QuantizeLinear"): QUANTIZE,
     ("com.microsoft", "QuickGelu"): replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, reductions, windows
+from qcgen.check import limits, ranges, reductions, windows
 from qcgen.check.limits import flag, one_of
 from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec, Types
 from qcgen.geometry import AUTO_PADS
@@ -32,7 +32,7 @@ AVERAGE_POOL = Spec(
     1,
     {"X": FLOAT},
     attributes=POOL | {"dilations": INTEGERS, "count_include_pad": INTEGER},
-    extra=WINDOW,
+    extra=(*WINDOW, ranges.average_in_range(ranges.between(1)), ranges.of_codes(windows.few_taps)),
 )
 GLOBAL_POOL = Spec(("X",), 1, {"X": FLOAT}, extra=(windows.is_image,))
 GLOBAL_MAX_POOL = replace(GLOBAL_POOL, types={"X": CODES_OR_FLOAT})

@@ -8,6 +8,7 @@ from dataclasses import replace
 from qcgen.check import limits, matrices, movement, normalization, ranges, reductions, selection
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, INTEGER, INTEGERS, NUMBER, Q8, TEXT, Spec
+from qcgen.check.ranges import between
 from qcgen.check.specs.parts import (
     ARG_MAX,
     AVERAGE_POOL,
@@ -45,7 +46,7 @@ COMPARED = Spec(
 )
 LOGIC = replace(COMPARED, extra=(limits.are_of((0, 1), DType.BOOL), limits.broadcasts(0, 1)))
 
-SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(axis_exists(-1),))
+SOFTMAX = replace(FLOATS, attributes={"axis": INTEGER}, extra=(limits.softmax_axis_exists,))
 
 NUMBERS_OF: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "Log", "Mish", "Neg", "Reciprocal", "Round"), ()),
@@ -71,7 +72,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         )
         for op_type, names in NUMBERS_OF.items()
     },
-    ("", "Add"): BINARY_FLOATS,
+    ("", "Add"): replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, ranges.sum_in_range(between(2)))),
     ("", "ArgMax"): ARG_MAX,
     ("", "And"): LOGIC,
     ("", "ArgMin"): ARG_MAX,
@@ -143,12 +144,15 @@ STANDARD: dict[tuple[str, str], Spec] = {
             matrices.bias_of_columns(2, 1),
             matrices.finite_factors,
             limits.finite_constants,
+            ranges.multiplier_between_in_range,
         ),
     ),
     ("", "Gelu"): replace(
         FLOATS, attributes={"approximate": TEXT}, extra=(one_of("approximate", "none", "tanh"),), since=20
     ),
-    ("", "GlobalAveragePool"): GLOBAL_POOL,
+    ("", "GlobalAveragePool"): replace(
+        GLOBAL_POOL, extra=(*GLOBAL_POOL.extra, ranges.of_codes(ranges.mean_in_range(between(1))))
+    ),
     ("", "GlobalMaxPool"): GLOBAL_MAX_POOL,
     ("", "HardSigmoid"): replace(FLOATS, attributes={"alpha": NUMBER, "beta": NUMBER}),
     ("", "HardSwish"): replace(FLOATS, since=14),
@@ -197,7 +201,12 @@ STANDARD: dict[tuple[str, str], Spec] = {
         ("A", "B"),
         2,
         {"A": FLOAT, "B": FLOAT},
-        extra=(matrices.float_products(0, 1), limits.finite_constants),
+        extra=(
+            matrices.float_products(0, 1),
+            matrices.sums_between_fit,
+            limits.finite_constants,
+            ranges.multiplier_between_in_range,
+        ),
     ),
     ("", "MatMulInteger"): Spec(
         ("A", "B", "a_zero_point", "b_zero_point"),
@@ -212,7 +221,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
     ("", "Max"): CHOICE,
     ("", "MaxPool"): MAX_POOL,
     ("", "Min"): CHOICE,
-    ("", "Mul"): BINARY_FLOATS,
+    ("", "Mul"): replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, ranges.product_in_range(between(2)))),
     ("", "PRelu"): replace(
         BINARY_FLOATS,
         inputs=("X", "slope"),
@@ -293,7 +302,7 @@ STANDARD: dict[tuple[str, str], Spec] = {
         attributes={"axes": INTEGERS, "ends": INTEGERS, "starts": INTEGERS},
         extra=(movement.cuts_each_axis_once,),
     ),
-    ("", "Softmax"): SOFTMAX,
+    ("", "Softmax"): replace(SOFTMAX, extra=(*SOFTMAX.extra, ranges.softmax_in_range(between(1)))),
     ("", "SpaceToDepth"): replace(
         SAME, attributes={"blocksize": INTEGER}, extra=(selection.has_blocks(of_channels=False),)
     ),

@@ -24,7 +24,7 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import Layout
-from qcgen.lower.codes import wide_codes
+from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
 from qcgen.lower.crop import cropped
 from qcgen.lower.source import Source, last_layout, quantization_of
 
@@ -39,9 +39,14 @@ def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """AveragePool in float32, in the order of onnxruntime's sums, which is another one since opset 19."""
+    """AveragePool of codes of 8 bits, or in float32, in the order of onnxruntime's sums: another one since opset 19."""
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
+    ends = None if node.domain or set(source.attribute_integers("dilations") or ()) - {1} else narrow_ends(source, 0)
+    if ends is not None:
+        x, y = (replace(tensor, layout=layout) for tensor in ends)
+        x, before = of_type(source, x, y.dtype)
+        return (*before, *_average_of_codes(source, x, y))
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0) and _has_own_pads(source):
         return _average_of_padded(source, x, y)
@@ -79,13 +84,16 @@ def _has_own_pads(source: Source) -> bool:
 
 
 def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearAveragePool; one whose window is the whole image computes as QLinearGlobalAveragePool does."""
+    """QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
     source = Source(node, graph)
-    x, y = _images(source)
-    geometry, _ = pool_geometry(source, x)
-    if geometry.kernel == geometry.input and not geometry.is_padded:
-        return (_quantized_mean(source, x, y),)
-    return _average(source, x, y)
+    return _average_of_codes(source, *_images(source))
+
+
+def _average_of_codes(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+    """Means of windows; those of one that is the whole image are computed as QLinearGlobalAveragePool does."""
+    g, _ = pool_geometry(source, x)
+    is_whole = g.kernel == g.input and not g.is_padded
+    return (_mean_of_codes(source, x, y),) if is_whole else _average(source, x, y)
 
 
 MOST_BY_COLUMNS = 2045
@@ -101,18 +109,22 @@ def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = Fals
 def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
     source = Source(node, graph)
-    return (_quantized_mean(source, *_images(source)),)
+    return (_mean_of_codes(source, *_images(source)),)
 
 
 def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """GlobalAveragePool in float32, or of codes, some of them of 16 bits."""
+    """GlobalAveragePool in float32, or of codes."""
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
-    wide = wide_codes(source, 0)
-    if wide is not None and not node.domain:
-        x, y = (replace(tensor, layout=layout) for tensor in wide)
-        if prod(spatial(x)) <= MOST_PIXELS:
+    ends = None if node.domain else ends_of(source, 0)
+    if ends is not None:
+        x, y = (replace(tensor, layout=layout) for tensor in ends)
+        pixels = prod(spatial(x))
+        if are_wide(ends) and pixels <= MOST_PIXELS:
             return (_mean(source, x, y, _rounded_once(x, y)),)
+        if not are_wide(ends):
+            x, before = of_type(source, x, y.dtype)
+            return (*before, _mean_of_codes(source, x, y))
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     return (_mean(source, x, y, None, is_in_order=node.outputs[0] in graph.in_blocks),)
 
@@ -135,8 +147,8 @@ def _images(source: Source) -> tuple[Tensor, Tensor]:
     return source.tensor(0, x_by, layout), source.result(y_by, layout)
 
 
-def _quantized_mean(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
-    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
+def _mean_of_codes(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
+    x_by, y_by = quantization_of(x), quantization_of(y)
     scale = global_scale(x_by, y_by, prod(spatial(x)))
     return _mean(source, x, y, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high))
 

@@ -12,8 +12,6 @@ from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.fuse import fuse_float_gemm
-from qcgen.rewrite.fuse_products import fuse_convolution, fuse_gemm, fuse_matmul
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
     join_dynamic_quantize,
@@ -47,9 +45,6 @@ PATTERNS: tuple[Pattern, ...] = (
     lower_conv_transpose,
     scale_weights_by_output,
     scale_weights_by_input,
-    fuse_convolution,
-    fuse_gemm,
-    fuse_matmul,
     join_gelu,
     requantize_constants,
     join_pairs,
@@ -58,7 +53,6 @@ PATTERNS: tuple[Pattern, ...] = (
     quantize_earlier,
     dequantize_later,
     compare_codes,
-    fuse_float_gemm,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 

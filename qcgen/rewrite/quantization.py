@@ -182,6 +182,14 @@ def activation_of_codes(wiring: Wiring, tensor: str) -> Dequantized | None:
     return found if found is not None and found.quantization.is_per_tensor else None
 
 
+def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:
+    """Constant 8-bit weights, dequantized per tensor or along an axis."""
+    found = dequantized(wiring, tensor)
+    if found is None or wiring.constant(found.codes) is None or not found.quantization.dtype.is_quantized:
+        return None
+    return found if found.quantization.axis in (None, axis) else None
+
+
 @dataclass(frozen=True)
 class Quantizer:
     """The QuantizeLinear behind a tensor."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
-from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
+from qcgen.rewrite.clamp_codes import clamp_earlier, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
@@ -20,7 +20,7 @@ from qcgen.rewrite.join import (
     join_matmul_add,
     scale_behind_product,
 )
-from qcgen.rewrite.join_pairs import CONCAT, join_double_pairs, join_pairs, requantize_constants
+from qcgen.rewrite.join_pairs import join_double_pairs, join_pairs
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
@@ -46,13 +46,11 @@ PATTERNS: tuple[Pattern, ...] = (
     scale_weights_by_output,
     scale_weights_by_input,
     join_gelu,
-    requantize_constants,
     join_pairs,
     drop_clamps,
     clamp_earlier,
     quantize_earlier,
     dequantize_later,
-    compare_codes,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 
@@ -91,7 +89,7 @@ def rewrite(graph: Graph) -> Graph:
         graph = _folded(without_unused(chosen), FOLDS_BEFORE_FUSION, budget)
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
-    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
+    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         graph = without_unused(_fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
     for pattern in LAST:

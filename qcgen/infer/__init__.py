@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
@@ -159,33 +160,28 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
     for name, array in graph.constants.items():
         values[name] = Value(name, DType.of(array), tuple(array.shape))
     for node in graph.nodes:
-        types = _types(graph, node, values)
-        for index, name in enumerate(node.outputs):
+        types = dict(zip(node.outputs, _types(graph, node, values), strict=False))
+        for name in filter(None, node.outputs):
             declared = graph.value(name)
-            if index < len(types) and name:
-                results[name] = Value(name, *types[index])
-                values[name] = _merged(results[name], declared)
-            elif name:
-                values[name] = declared
-                failed = not types and (node.domain, node.op_type) in RULES
-                results[name] = Value(name, None, None) if failed else declared
+            results[name] = Value(name, *types[name]) if name in types else declared
+            values[name] = _merged(results[name], declared)
     return {**values, **results}
 
 
 def _types(graph: Graph, node: Node, values: Mapping[str, Value]) -> tuple[TensorType, ...]:
-    rule = RULES.get((node.domain, node.op_type))
-    if rule is None:
+    """What the node's rule says; without one nothing."""
+    if (types := RULES.get((node.domain, node.op_type))) is None:
         return ()
     facts = Facts(
         node,
         inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
         constants=tuple(graph.constants.get(name) for name in node.inputs),
     )
-    try:
-        return rule(facts)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
-        # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
-        return ()
+    found: tuple[TensorType, ...] = ()
+    # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
+    with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
+        found = types(facts)
+    return found or (TensorType(None, None),) * len(node.outputs)
 
 
 def _merged(first: Value, second: Value) -> Value:
@@ -194,7 +190,7 @@ def _merged(first: Value, second: Value) -> Value:
 
 
 def _merged_shape(first: Shape | None, second: Shape | None) -> Shape | None:
-    if first is None or second is None or len(first) != len(second):
+    if first is None or second is None or first == second or len(first) != len(second):
         return second if first is None else first
     return tuple(_merged_dim(a, b) for a, b in zip(first, second, strict=True))
 

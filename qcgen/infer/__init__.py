@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
-from qcgen.infer.facts import Facts, Shape, TensorType
+from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
+from qcgen.infer.pointwise import broadcasted, like_first
 from qcgen.infer.recurrent import RECURRENT, recurrent
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import DType
-
-TypeRule = Callable[[Facts], tuple[TensorType, ...]]
-"""From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
 
 FUNCTIONS = (
     *(
@@ -41,95 +39,100 @@ FUNCTIONS = (
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 """Operators of ai.onnx that give truth values."""
 
+CODES = slice(0, 4, 3)
+"""The two tensors of an operator that reads each with its scale and its zero point."""
+
 RULES: dict[tuple[str, str], TypeRule] = {
-    **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
-    **dict.fromkeys((("", op_type) for op_type in (*COMPARISONS, "And", "Or", "Xor")), pointwise.comparison),
+    **{("", op_type): rule(like_first, 0) for op_type in FUNCTIONS},
+    **dict.fromkeys(
+        (("", op_type) for op_type in (*COMPARISONS, "And", "Or", "Xor")), rule(broadcasted, DType.BOOL, of=slice(2))
+    ),
     **dict.fromkeys(RECURRENT, recurrent),
-    ("", "Add"): pointwise.binary,
+    ("", "Add"): rule(broadcasted, (0, 1), of=slice(2)),
     ("", "ArgMax"): shape.arg_max,
     ("", "ArgMin"): shape.arg_max,
     ("", "AveragePool"): window.pooling,
-    ("", "Cast"): pointwise.cast,
-    ("", "Clip"): pointwise.unary,
+    ("", "Cast"): rule(like_first, pointwise.cast),
+    ("", "Clip"): rule(like_first, 0),
     ("", "Concat"): shape.concat,
     ("", "Constant"): pointwise.constant,
-    ("", "ConstantOfShape"): pointwise.constant_of_shape,
+    ("", "ConstantOfShape"): rule(lambda facts: facts.known_integers(0), pointwise.filling),
     ("", "Conv"): window.convolution,
     ("", "ConvInteger"): window.convolution,
     ("", "DepthToSpace"): shape.depth_to_space,
-    ("", "DequantizeLinear"): pointwise.dequantize,
-    ("", "Div"): pointwise.binary,
-    ("", "Dropout"): pointwise.dropout,
+    ("", "DequantizeLinear"): rule(like_first, (1, DType.FLOAT32)),
+    ("", "Div"): rule(broadcasted, (0, 1), of=slice(2)),
+    ("", "Dropout"): rule(like_first, 0, DType.BOOL),
     ("", "DynamicQuantizeLinear"): pointwise.dynamic_quantize,
     ("", "Expand"): shape.expand,
     ("", "Flatten"): shape.flatten,
     ("", "Gather"): shape.gather,
     ("", "GatherElements"): shape.gather_elements,
-    ("", "Gemm"): linear.gemm,
+    ("", "Gemm"): rule(linear.gemm, 0),
     ("", "GlobalAveragePool"): window.global_pooling,
     ("", "GlobalMaxPool"): window.global_pooling,
-    ("", "HardSigmoid"): pointwise.unary,
-    ("", "HardSwish"): pointwise.unary,
-    ("", "Identity"): pointwise.unary,
+    ("", "HardSigmoid"): rule(like_first, 0),
+    ("", "HardSwish"): rule(like_first, 0),
+    ("", "Identity"): rule(like_first, 0),
     ("", "If"): pointwise.branches,
-    ("", "InstanceNormalization"): pointwise.unary,
-    ("", "LayerNormalization"): pointwise.unary,
-    ("", "LeakyRelu"): pointwise.unary,
-    ("", "LogSoftmax"): pointwise.unary,
-    ("", "MatMul"): linear.matmul,
-    ("", "MatMulInteger"): linear.matmul_integer,
+    ("", "InstanceNormalization"): rule(like_first, 0),
+    ("", "LayerNormalization"): rule(like_first, 0),
+    ("", "LeakyRelu"): rule(like_first, 0),
+    ("", "LogSoftmax"): rule(like_first, 0),
+    ("", "MatMul"): rule(linear.matmul, 0),
+    ("", "MatMulInteger"): rule(linear.matmul, DType.INT32),
     ("", "MaxPool"): window.pooling,
-    ("", "Max"): pointwise.variadic,
-    ("", "Min"): pointwise.variadic,
-    ("", "Mul"): pointwise.binary,
-    ("", "Not"): pointwise.unary,
-    ("", "PRelu"): pointwise.unary,
-    ("", "Pow"): pointwise.binary,
+    ("", "Max"): rule(broadcasted, 0),
+    ("", "Min"): rule(broadcasted, 0),
+    ("", "Mul"): rule(broadcasted, (0, 1), of=slice(2)),
+    ("", "Not"): rule(like_first, 0),
+    ("", "PRelu"): rule(like_first, 0),
+    ("", "Pow"): rule(broadcasted, (0, 1), of=slice(2)),
     ("", "Pad"): shape.pad,
     ("", "QLinearConv"): window.convolution,
-    ("", "QLinearMatMul"): linear.quantized_matmul,
-    ("", "QuantizeLinear"): pointwise.quantize,
+    ("", "QLinearMatMul"): rule(linear.matmul, 7, of=CODES),
+    ("", "QuantizeLinear"): rule(like_first, pointwise.quantized),
     ("", "ReduceL2"): shape.reduce,
-    ("", "Range"): pointwise.range_,
+    ("", "Range"): rule(lambda _: None, 0),
     ("", "ReduceMax"): shape.reduce,
     ("", "ReduceMean"): shape.reduce,
     ("", "ReduceMin"): shape.reduce,
     ("", "ReduceSum"): shape.reduce,
-    ("", "Relu"): pointwise.unary,
+    ("", "Relu"): rule(like_first, 0),
     ("", "Reshape"): shape.reshape,
     ("", "Resize"): shape.resize,
     ("", "Shape"): shape.shape,
-    ("", "Sigmoid"): pointwise.unary,
+    ("", "Sigmoid"): rule(like_first, 0),
     ("", "Slice"): shape.slice_,
-    ("", "Softmax"): pointwise.unary,
+    ("", "Softmax"): rule(like_first, 0),
     ("", "SpaceToDepth"): shape.space_to_depth,
     ("", "Split"): shape.split,
     ("", "Squeeze"): shape.squeeze,
-    ("", "Sub"): pointwise.binary,
-    ("", "Tanh"): pointwise.unary,
+    ("", "Sub"): rule(broadcasted, (0, 1), of=slice(2)),
+    ("", "Tanh"): rule(like_first, 0),
     ("", "Tile"): shape.tile,
     ("", "TopK"): shape.top_k,
     ("", "Transpose"): shape.transpose,
     ("", "Unsqueeze"): shape.unsqueeze,
-    ("", "Where"): pointwise.where,
-    ("com.microsoft", "DequantizeLinear"): pointwise.dequantize,
+    ("", "Where"): rule(broadcasted, (1, 2), of=slice(3)),
+    ("com.microsoft", "DequantizeLinear"): rule(like_first, (1, DType.FLOAT32)),
     ("com.microsoft", "FusedConv"): window.convolution,
-    ("com.microsoft", "MatMulNBits"): linear.matmul_of_blocks,
+    ("com.microsoft", "MatMulNBits"): rule(linear.matmul_of_blocks, 0),
     ("com.microsoft", "NhwcFusedConv"): window.convolution,
     ("com.microsoft", "NhwcMaxPool"): window.pooling,
-    ("com.microsoft", "Gelu"): pointwise.unary,
-    ("com.microsoft", "QuickGelu"): pointwise.unary,
-    ("com.microsoft", "QGemm"): linear.quantized_gemm,
-    ("com.microsoft", "QLinearAdd"): pointwise.quantized_binary,
+    ("com.microsoft", "Gelu"): rule(like_first, 0),
+    ("com.microsoft", "QuickGelu"): rule(like_first, 0),
+    ("com.microsoft", "QGemm"): rule(linear.gemm, pointwise.quantized_product, of=CODES),
+    ("com.microsoft", "QLinearAdd"): rule(broadcasted, (0, 3), of=CODES),
     ("com.microsoft", "QLinearAveragePool"): window.quantized_pooling,
     ("com.microsoft", "QLinearConcat"): shape.quantized_concat,
     ("com.microsoft", "QLinearConv"): window.convolution,
     ("com.microsoft", "QLinearGlobalAveragePool"): window.quantized_global_pooling,
-    ("com.microsoft", "QLinearLeakyRelu"): pointwise.unary,
-    ("com.microsoft", "QLinearMul"): pointwise.quantized_binary,
-    ("com.microsoft", "QLinearSigmoid"): pointwise.unary,
-    ("com.microsoft", "QLinearSoftmax"): pointwise.unary,
-    ("com.microsoft", "QuantizeLinear"): pointwise.quantize,
+    ("com.microsoft", "QLinearLeakyRelu"): rule(like_first, 0),
+    ("com.microsoft", "QLinearMul"): rule(broadcasted, (0, 3), of=CODES),
+    ("com.microsoft", "QLinearSigmoid"): rule(like_first, 0),
+    ("com.microsoft", "QLinearSoftmax"): rule(like_first, 0),
+    ("com.microsoft", "QuantizeLinear"): rule(like_first, pointwise.quantized),
     (NHWC_DOMAIN, "AveragePool"): window.pooling,
     (NHWC_DOMAIN, "Conv"): window.convolution,
     (NHWC_DOMAIN, "GlobalAveragePool"): window.global_pooling,

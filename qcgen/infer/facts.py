@@ -45,14 +45,6 @@ class Facts:
         """The shape of an input."""
         return self.inputs[index].shape if index < len(self.inputs) else None
 
-    def constant(self, index: int) -> Array | None:
-        """The elements of an input, None if it is absent or not constant."""
-        return self.constants[index] if index < len(self.constants) else None
-
-    def same(self, index: int = 0) -> TensorType:
-        """The type and shape of an input."""
-        return TensorType(self.dtype(index), self.shape(index))
-
     def known_shape(self, index: int = 0) -> Shape:
         """The shape of an input that must be known."""
         if (shape := self.shape(index)) is None:
@@ -71,12 +63,16 @@ class Facts:
         value = self.node.attributes.get(name)
         return None if value is None else integers(value)
 
-    def integers_at(self, index: int, name: str) -> tuple[int, ...] | None:
-        """A list of integers that older opsets have as an attribute and newer ones as a constant input."""
-        if self.has(index):
-            array = self.constant(index)
-            return None if array is None else integers(array)
-        return self.integers(name)
+    def integers_at(self, index: int, name: str = "") -> tuple[int, ...] | None:
+        """A list of integers that older opsets have as an attribute and newer ones as an input, None if it is absent.
+
+        An input must be constant.
+        """
+        if not self.has(index):
+            return self.integers(name)
+        if (array := self.constants[index]) is None:
+            raise Unknown
+        return integers(array)
 
     def known_integers(self, index: int, name: str = "") -> tuple[int, ...]:
         """The same of a list that must be there."""

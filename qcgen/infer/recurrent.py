@@ -7,9 +7,6 @@ from qcgen.infer.facts import Facts, TensorType
 DYNAMIC_LSTM = ("com.microsoft", "DynamicQuantizeLSTM")
 """LSTM with W (D, I, 4 H) and R (D, H, 4 H) of 8-bit codes; behind P: W_scale, W_zero_point, R_scale, R_zero_point."""
 
-RECURRENT = (("", "LSTM"), ("", "GRU"), DYNAMIC_LSTM)
-"""All operators of which this is known, by (domain, op_type)."""
-
 
 def recurrent(facts: Facts) -> tuple[TensorType, ...]:
     """Y (T, D, B, H), Y_h (D, B, H) and, of LSTM, Y_c like it; with layout 1 the batch comes first."""

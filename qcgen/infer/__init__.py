@@ -12,7 +12,7 @@ from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
 from qcgen.infer.pointwise import broadcasted, like_first
 from qcgen.infer.recurrent import recurrent
 from qcgen.ir.graph import Dim, Graph, Node, Value
-from qcgen.ir.types import DType
+from qcgen.ir.types import Array, DType
 
 CODES = slice(0, 4, 3)
 """The two tensors of an operator that reads each with its scale and its zero point."""
@@ -54,7 +54,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "QLinearConv", rule(window.convolution, 7, of=CODES)),
     ("", "QLinearMatMul", rule(linear.matmul, 7, of=CODES)),
     ("", "QuantizeLinear", rule(like_first, pointwise.quantized)),
-    ("", "Range", rule(lambda _: None, 0)),  # its length is known when it is folded
+    ("", "Range", rule(shape.range_, 0)),
     ("", "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum", rule(shape.reduce, 0)),
     ("", "Reshape", rule(shape.reshape, 0)),
     ("", "Resize", rule(shape.resize, 0, keeps_rank=True)),
@@ -110,10 +110,9 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
     """
     values = dict(graph.values)
     results: dict[str, Value] = {}
-    for name, array in graph.constants.items():
-        values[name] = Value(name, DType.of(array), tuple(array.shape))
+    values |= {name: value_of(name, array) for name, array in graph.constants.items()}
     for node in graph.nodes:
-        types = dict(zip(node.outputs, _types(graph, node, values), strict=False))
+        types = dict(zip(node.outputs, types_of(node, values, graph.constants), strict=False))
         for name in filter(None, node.outputs):
             declared = graph.value(name)
             results[name] = Value(name, *types[name]) if name in types else declared
@@ -121,14 +120,19 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
     return {**values, **results}
 
 
-def _types(graph: Graph, node: Node, values: Mapping[str, Value]) -> tuple[TensorType, ...]:
-    """What the node's rule says; without one nothing."""
+def value_of(name: str, array: Array) -> Value:
+    """What is known of a constant."""
+    return Value(name, DType.of(array), tuple(array.shape))
+
+
+def types_of(node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]) -> tuple[TensorType, ...]:
+    """What the rule of a node's operator says of these inputs; without one nothing."""
     if (types := RULES.get((node.domain, node.op_type))) is None:
         return ()
     facts = Facts(
         node,
         inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
-        constants=tuple(graph.constants.get(name) for name in node.inputs),
+        constants=tuple(constants.get(name) for name in node.inputs),
     )
     found: tuple[TensorType, ...] = ()
     # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.

@@ -55,7 +55,7 @@ def constant(facts: Facts) -> tuple[TensorType, ...]:
     """The tensor of an attribute value, or the scalar or list of value_int, value_floats and so on."""
     types = {"value_int": DType.INT64, "value_float": DType.FLOAT32, "value_string": DType.OTHER}
     for name, value in facts.node.attributes.items():
-        if isinstance(value, np.ndarray):
+        if name == "value" and isinstance(value, np.ndarray):
             return (TensorType(DType.of(value), value.shape),)
         if (dtype := types.get(name.removesuffix("s"))) is not None:
             return (TensorType(dtype, (len(value),) if isinstance(value, tuple) else ()),)

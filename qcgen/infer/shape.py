@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import floor
+from math import ceil, floor
 
 import numpy as np
 
@@ -213,6 +213,14 @@ def shape(facts: Facts) -> Shape:
         return (None,)
     end = facts.integers("end")
     return (len(x[facts.integer("start", 0) : end[0] if end else None]),)
+
+
+def range_(facts: Facts) -> Shape:
+    """As many numbers as (limit - start) / delta, rounded up."""
+    start, limit, delta = facts.constants
+    if start is None or limit is None or delta is None:
+        raise Unknown
+    return (max(0, ceil(float((limit - start).reshape(())) / float(delta.reshape(())))),)
 
 
 def expand(facts: Facts) -> Shape | None:

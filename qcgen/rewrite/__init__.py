@@ -8,10 +8,12 @@ from dataclasses import replace
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
+from qcgen.rewrite.budget import Budget
 from qcgen.rewrite.clamp_codes import clamp_earlier, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
-from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
+from qcgen.rewrite.fold_constants import fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
+from qcgen.rewrite.folds import FOLDS, Fold
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
     join_dynamic_quantize,
@@ -27,7 +29,6 @@ from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import merge_duplicates, remove_identities
 from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
-from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_blocks, write_out_products
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 

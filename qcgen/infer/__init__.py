@@ -26,7 +26,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
         rule(like_first, 0),
     ),
     ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
-    ("", "Add Div Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
+    ("", "Add Div Mod Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
     ("", "ArgMax ArgMin", rule(shape.arg_max, DType.INT64)),
     ("", "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
     ("", "Cast", rule(like_first, pointwise.cast)),

@@ -160,8 +160,9 @@ FOLDS: dict[tuple[str, str], Fold] = {
     **{
         ("", op_type): by_reference
         for op_type in (
-            *("Add", "And", "Concat", "Equal", "Gather", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul"),
-            *("Neg", "Not", "Or", "Pad", "Relu", "Slice", "Sub", "Transpose", "Xor"),
+            *("Abs", "Add", "And", "Ceil", "Concat", "Equal", "Floor", "Gather", "GatherElements", "Greater"),
+            *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pad"),
+            *("Reciprocal", "Relu", "Round", "Sign", "Slice", "Sqrt", "Sub", "Tile", "Transpose", "Xor"),
         )
     },
     **{("", op_type): in_order for op_type in ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")},

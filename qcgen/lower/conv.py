@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.arithmetic import requantization_scale
-from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvSpelling, constant_operand, layout_of, operand
-from qcgen.geometry import WindowAxis, window_of
+from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, layout_of
+from qcgen.geometry import WindowAxis
 from qcgen.intervals.windows import window_numbers, window_sums
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import (
@@ -18,64 +18,42 @@ from qcgen.ir.program import (
     Operator,
     RawAccumulator,
     Requantize,
-    Tensor,
     ZeroPointCorrection,
 )
-from qcgen.ir.types import Array, DType, Layout
+from qcgen.ir.types import Array, Layout
 from qcgen.lower.codes import ends_of, product_of_codes
-from qcgen.lower.crop import cropped
 from qcgen.lower.source import Source, tensor_of
+from qcgen.lower.windows import cropped, geometry_of
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
 
 def lower_qlinear_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearConv of any domain."""
-    source = _Source(node, graph)
-    channels = source.geometry.out_channels
-    x_scale, y_scale = (np.float32(source.constant(role).reshape(())) for role in ("x_scale", "y_scale"))
-    w_scale = _per_channel(source.constant("w_scale"), channels)
-    y_zero_point = source.constant("y_zero_point")
-    y_type = DType.of(y_zero_point)
-    conv = Conv(
-        name=node.name,
-        op_type=node.op_type,
-        x=source.x(scale=float(x_scale), zero_point=source.scalar("x_zero_point")),
-        y=source.y(y_type, scale=float(y_scale), zero_point=int(y_zero_point.reshape(()))),
-        geometry=source.geometry,
-        x_zero_point=source.scalar("x_zero_point"),
-        weights=source.constant("w"),
-        w_zero_point=source.w_zero_point(),
-        bias=source.bias(np.dtype(np.int32)),
-        epilogue=Requantize(
-            scale=requantization_scale(np.asarray(x_scale), w_scale, np.asarray(y_scale)),
-            zero_point=int(y_zero_point.reshape(())),
-            low=y_type.low,
-            high=y_type.high,
-        ),
-    )
-    return cropped(conv, source.axes, graph)
+    """QLinearConv of any domain: (x, scale, zero point, w, scale, zero point, y_scale, y_zero_point, B)."""
+    source, layout = Source(node, graph), _layout(node)
+    geometry, axes = conv_geometry(source)
+    x_by, y_by, channels = source.quantization(1, 2), source.quantization(6, 7), geometry.out_channels
+    x, y = source.tensor(0, x_by, layout), source.result(y_by, layout)
+    scale = requantization_scale(np.asarray(x_by.scale), per_channel(source.array(4), channels), np.asarray(y_by.scale))
+    bias = source.array(8) if source.has(8) else np.zeros(channels, np.int32)
+    zeros = per_channel(source.array(5).astype(np.int32), channels)
+    epilogue = Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high)
+    called = (node.name, node.op_type)
+    conv = Conv(*called, x, y, geometry, x_by.zero_point, source.array(3), zeros, bias, epilogue)
+    return cropped(conv, axes, graph)
 
 
 def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """ConvInteger: the accumulators themselves."""
-    source = _Source(node, graph)
-    zero_point = operand(node, source.spelling, "x_zero_point")
-    is_known = not zero_point or zero_point in graph.constants
-    zero = source.scalar("x_zero_point") if is_known else 0
-    conv = Conv(
-        name=node.name,
-        op_type=node.op_type,
-        x=source.x(zero_point=zero if is_known else None),
-        y=source.y(DType.INT32),
-        geometry=source.geometry,
-        x_zero_point=zero,
-        weights=source.constant("w"),
-        w_zero_point=source.w_zero_point(),
-        bias=np.zeros(source.geometry.out_channels, np.int32),
-        epilogue=RawAccumulator(),
-    )
-    return corrected(cropped(conv, source.axes, graph), None if is_known else zero_point, graph)
+    """ConvInteger: (x, w, x_zero_point, w_zero_point), the accumulators themselves."""
+    source, layout = Source(node, graph), _layout(node)
+    geometry, axes = conv_geometry(source)
+    is_known, channels = not source.has(2) or source.is_constant(2), geometry.out_channels
+    zero = int(source.number(2, 0)) if is_known else 0
+    x = replace(source.tensor(0, layout=layout), zero_point=zero if is_known else None)
+    zeros = per_channel(source.array(3) if source.has(3) else np.zeros(1), channels).astype(np.int32)
+    numbers = (geometry, zero, source.array(1), zeros, np.zeros(channels, np.int32))
+    conv = Conv(node.name, node.op_type, x, source.result(layout=layout), *numbers, RawAccumulator())
+    return corrected(cropped(conv, axes, graph), None if is_known else node.inputs[2], graph)
 
 
 def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Graph) -> tuple[Operator, ...]:
@@ -108,109 +86,31 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
 
 
 def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Float convolutions: Conv, FusedConv and NhwcFusedConv; Conv also of codes."""
-    source, plain = _Source(node, graph), Source(node, graph)
-    x = source.x()
-    conv = Conv(
-        name=node.name,
-        op_type=node.op_type,
-        x=x,
-        y=source.y(x.dtype),
-        geometry=source.geometry,
-        x_zero_point=0,
-        weights=source.constant("w"),
-        w_zero_point=np.zeros(source.geometry.out_channels, np.int32),
-        bias=source.bias(x.dtype.numpy),
-        epilogue=_activation(node),
-    )
-    if (node.domain, node.op_type) == ("", "Conv"):
-        ends = ends_of(plain, 0)
-        conv = (product_of_codes(plain, conv, ends, axis=0) if ends else None) or conv
-    return cropped(conv, source.axes, graph)
+    """Float convolutions: Conv, FusedConv and NhwcFusedConv, (X, W, B); Conv also of codes."""
+    source, layout = Source(node, graph), _layout(node)
+    geometry, axes = conv_geometry(source)
+    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    none = np.zeros(geometry.out_channels, np.int32)
+    bias = source.array(2) if source.has(2) else none.astype(x.dtype.numpy)
+    conv = Conv(node.name, node.op_type, x, y, geometry, 0, source.array(1), none, bias, _activation(node))
+    ends = ends_of(source, 0) if (node.domain, node.op_type) == ("", "Conv") else None
+    return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, graph)
 
 
-def conv_geometry(node: Node, graph: Graph) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
-    """The explicit geometry of any convolution: attributes resolved, channels and images separated; and its axes."""
-    spelling = CONVOLUTIONS[node.domain, node.op_type]
-    x = graph.value(operand(node, spelling, "x")).fixed_shape
-    w = graph.value(operand(node, spelling, "w")).fixed_shape
-    assert x is not None, f"the shape of x of {node.name!r} is not known"
-    assert w is not None, f"the shape of w of {node.name!r} is not known"
-    last = layout_of(node, spelling) is Layout.CHANNELS_LAST
-    image = x[1:-1] if last else x[2:]
-    window = window_of(node, w[2:])
-    assert window.why_not() is None, window.why_not()
-    axes = tuple(window.axis(index, size) for index, size in enumerate(image))
-    group = node.attributes.get("group", 1)
-    assert isinstance(group, int), "group is not an integer"
-    geometry = ConvGeometry(
-        batch=x[0],
-        group=group,
-        in_channels=x[-1] if last else x[1],
-        out_channels=w[0],
-        input=image,
-        kernel=w[2:],
-        strides=tuple(axis.stride for axis in axes),
-        dilations=window.dilations,
-        pads_begin=tuple(axis.pad_begin for axis in axes),
-        pads_end=tuple(axis.pad_end for axis in axes),
-        output=tuple(axis.output for axis in axes),
-    )
-    return geometry, axes
+def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
+    """The geometry of any convolution."""
+    spelling = CONVOLUTIONS[source.node.domain, source.node.op_type]
+    w = source.tensor([role.lower() for role in spelling.inputs].index("w")).shape
+    x = source.tensor(0, layout=layout_of(source.node, spelling))
+    return geometry_of(source.node, x, w[2:], source.integer("group", 1), w[0])
 
 
-class _Source:
-    """A convolution node with its operands by role; absent ones have become their defaults."""
-
-    def __init__(self, node: Node, graph: Graph) -> None:
-        self.node = node
-        self.graph = graph
-        self.spelling: ConvSpelling = CONVOLUTIONS[node.domain, node.op_type]
-        self.geometry, self.axes = conv_geometry(node, graph)
-
-    def constant(self, role: str) -> Array:
-        """The elements of an operand that must be there."""
-        array = constant_operand(self.graph, self.node, self.spelling, role)
-        assert array is not None, f"{role} of {self.node.name!r} is not a constant"
-        return array
-
-    def scalar(self, role: str) -> int:
-        """A zero point of one element, 0 if it is absent."""
-        array = constant_operand(self.graph, self.node, self.spelling, role)
-        return 0 if array is None else int(array.reshape(()))
-
-    def w_zero_point(self) -> Array:
-        """(M,) int32, one for each output channel."""
-        array = constant_operand(self.graph, self.node, self.spelling, "w_zero_point")
-        zero = np.zeros((), np.int32) if array is None else array.astype(np.int32)
-        return _per_channel(zero, self.geometry.out_channels)
-
-    def bias(self, dtype: np.dtype[np.generic]) -> Array:
-        """(M,), zeros if it is absent."""
-        array = constant_operand(self.graph, self.node, self.spelling, "B")
-        return np.zeros(self.geometry.out_channels, dtype) if array is None else array
-
-    def x(self, scale: float | None = None, zero_point: int | None = None) -> Tensor:
-        """The image that comes in."""
-        value = self.graph.value(operand(self.node, self.spelling, "x"))
-        assert value.dtype is not None, f"the type of {value.name!r} is not known"
-        assert value.fixed_shape is not None, f"the shape of {value.name!r} is not known"
-        return Tensor(value.name, value.dtype, value.fixed_shape, self._layout, scale, zero_point)
-
-    def y(self, dtype: DType, scale: float | None = None, zero_point: int | None = None) -> Tensor:
-        """The image that goes out."""
-        g = self.geometry
-        last = self._layout is Layout.CHANNELS_LAST
-        shape = (g.batch, *g.output, g.out_channels) if last else (g.batch, g.out_channels, *g.output)
-        return Tensor(self.node.outputs[0], dtype, shape, self._layout, scale, zero_point)
-
-    @property
-    def _layout(self) -> Layout:
-        return layout_of(self.node, self.spelling)
+def _layout(node: Node) -> Layout:
+    return layout_of(node, CONVOLUTIONS[node.domain, node.op_type])
 
 
-def _per_channel(array: Array, channels: int) -> Array:
-    """A scalar, a vector of one element or one of each channel, as (M,)."""
+def per_channel(array: Array, channels: int) -> Array:
+    """A scalar, a vector of one element or one of each channel, as (channels,)."""
     return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
 
 

@@ -24,7 +24,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType
 from qcgen.lower.codes import are_wide, codes_of, ends_of, product_of_codes
-from qcgen.lower.conv import corrected
+from qcgen.lower.conv import corrected, per_channel
 from qcgen.lower.source import Q8, Source, quantization_of
 
 
@@ -56,18 +56,14 @@ class Matrix:
     def __init__(self, matrix: Array, zero_point: Array | None = None, bias: Array | None = None) -> None:
         columns = matrix.shape[1]
         self.weights = np.ascontiguousarray(matrix.T)[:, :, None]
-        self.zero_point = per_column(np.zeros((), np.int32) if zero_point is None else zero_point, columns, np.int32)
+        zeros = np.zeros(1) if zero_point is None else zero_point
+        self.zero_point = per_channel(zeros, columns).astype(np.int32)
         absent = np.zeros((), np.float32 if matrix.dtype == np.float32 else np.int32)
-        self.bias = per_column(absent if bias is None else bias, columns, absent.dtype.type)
-
-
-def per_column(array: Array, columns: int, dtype: type[np.int32] | type[np.float32] | type[np.generic]) -> Array:
-    """One number, or one of each column, as (columns,)."""
-    return np.array(np.broadcast_to(array.reshape(-1), (columns,)).astype(dtype))
+        self.bias = per_channel(absent if bias is None else bias, columns).astype(absent.dtype)
 
 
 def _requantize(x: Quantization, w_scale: Array, y: Quantization, y_type: DType, columns: int) -> Requantize:
-    scales = per_column(w_scale, columns, np.float32)
+    scales = per_channel(w_scale, columns)
     scale = requantization_scale(np.asarray(np.float32(x.scale)), scales, np.asarray(np.float32(y.scale)))
     return Requantize(scale, y.zero_point, y_type.low, y_type.high)
 

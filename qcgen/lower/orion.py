@@ -290,7 +290,7 @@ def _assemble(operands: OrionOperands) -> OrionConv | None:
     bias = None if codes is None else operands.bias(codes.shape[0], xs, ws)
     if operands.problems or codes is None or bias is None or x_shape is None:
         return None
-    geometry, _ = conv_geometry(node, operands.graph)
+    geometry, _ = conv_geometry(Source(node, operands.graph))
     y_shape = (geometry.batch, geometry.out_channels, *geometry.output)
     return OrionConv(
         name=node.name,

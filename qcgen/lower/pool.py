@@ -10,7 +10,7 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization, exact_multiplier
 from qcgen.convolutions import NHWC_DOMAIN
-from qcgen.geometry import WindowAxis, window_of
+from qcgen.geometry import WindowAxis
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
@@ -25,8 +25,8 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Layout
 from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
-from qcgen.lower.crop import cropped
 from qcgen.lower.source import Source, last_layout, quantization_of
+from qcgen.lower.windows import channels_of, cropped, geometry_of, spatial
 
 
 def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -135,7 +135,7 @@ def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     layout = last_layout(node.domain == NHWC_DOMAIN)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     image = spatial(x)
-    channels = x.shape[-1] if layout is Layout.CHANNELS_LAST else x.shape[1]
+    channels = channels_of(x)
     one, none = (1,) * len(image), (0,) * len(image)
     sizes = (x.shape[0], channels, channels, channels, image, image)
     return (MaxPool(node.name, node.op_type, x, y, ConvGeometry(*sizes, one, one, none, none, one)),)
@@ -178,31 +178,8 @@ def _mean(
     return GlobalAveragePool(node.name, node.op_type, x, y, axis, prod(spatial(x)), requantize, is_in_order)
 
 
-def spatial(x: Tensor) -> tuple[int, ...]:
-    """The sizes of the spatial axes of an image whose layout is known."""
-    return x.shape[1:-1] if x.layout is Layout.CHANNELS_LAST else x.shape[2:]
-
-
 def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
-    """The explicit geometry of a pooling: every channel is a group of its own; and its axes."""
-    kernel = source.attribute_integers("kernel_shape")
+    """The geometry of a pooling: every channel is a group of its own."""
+    kernel, channels = source.attribute_integers("kernel_shape"), channels_of(x)
     assert kernel is not None, "a pooling has a kernel_shape"
-    window = window_of(source.node, kernel)
-    assert window.why_not() is None, window.why_not()
-    image = spatial(x)
-    channels = x.shape[-1] if x.layout is Layout.CHANNELS_LAST else x.shape[1]
-    axes = tuple(window.axis(index, size) for index, size in enumerate(image))
-    geometry = ConvGeometry(
-        batch=x.shape[0],
-        group=channels,
-        in_channels=channels,
-        out_channels=channels,
-        input=image,
-        kernel=kernel,
-        strides=tuple(axis.stride for axis in axes),
-        dilations=window.dilations,
-        pads_begin=tuple(axis.pad_begin for axis in axes),
-        pads_end=tuple(axis.pad_end for axis in axes),
-        output=tuple(axis.output for axis in axes),
-    )
-    return geometry, axes
+    return geometry_of(source.node, x, kernel, channels, channels)

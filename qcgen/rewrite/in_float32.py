@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from qcgen.infer import RULES
 from qcgen.ir.element_types import element_type, number_of
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.types import Array, DType
 
 IN_FLOAT16 = frozenset(
@@ -177,14 +176,6 @@ class _Rounding:
         self._nodes.append(Node(name, "Cast", "", (x,), (y,), {"to": number_of(to)}))
 
     def _fresh(self, base: str) -> str:
-        name = next(each for each in _numbered(base) if each not in self._taken)
+        name = fresh(base, self._taken)
         self._taken.add(name)
         return name
-
-
-def _numbered(base: str) -> Iterator[str]:
-    yield base
-    number = 1
-    while True:
-        number += 1
-        yield f"{base} {number}"

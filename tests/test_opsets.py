@@ -23,9 +23,9 @@ from qcgen.compiler import read
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.emulate import random_feeds
 from qcgen.errors import ModelRejected
-from qcgen.load.spelling import OLDEST
 from qcgen.lower import LOWERINGS
 from qcgen.reference import evaluate, evaluate_all
+from qcgen.schemas import OLDEST
 from qcgen.verification.judge import Judgement, judge_of
 
 try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -38,23 +37,6 @@ class ConvSpelling:
     activations: bool = False
     refused: tuple[str, ...] = ()
     computed: tuple[str, ...] = ("x", "X")
-
-    @property
-    def attributes(self) -> Mapping[str, type]:
-        """The attributes of the operator with their types; a tuple is a list of integers, or of numbers in params."""
-        own: dict[str, type] = {
-            "auto_pad": str,
-            "dilations": tuple,
-            "group": int,
-            "kernel_shape": tuple,
-            "pads": tuple,
-            "strides": tuple,
-        }
-        if self.channels_last is None:
-            own["channels_last"] = int
-        if self.activations:
-            own |= {"activation": str, "activation_params": tuple}
-        return own
 
 
 _QLINEAR = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")

@@ -13,6 +13,7 @@ NEWEST_READ = 28
 """The newest opset whose schemas the rules of check were compared with; what a later one adds is refused as unknown."""
 
 Schema = defs.OpSchema
+AttrType = Schema.AttrType
 
 
 @cache

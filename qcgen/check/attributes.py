@@ -5,83 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isnan, prod
 
-import numpy as np
-
-from qcgen.check.model import MAX_ELEMENTS
-from qcgen.check.operands import MAX_NUMBER, ConvOperands, counted
+from qcgen.check.model import MAX_ELEMENTS, MAX_NUMBER, counted
+from qcgen.check.node import attribute_problems
+from qcgen.check.operands import ConvOperands
+from qcgen.check.signature import NUMBERS, fits
 from qcgen.convolutions import ACTIVATIONS, layout_of
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, window_of
-from qcgen.ir.graph import Attribute
 from qcgen.ir.types import Layout
-
-KINDS: dict[str, str] = {
-    "activation": "a string",
-    "activation_params": "a list of numbers",
-    "auto_pad": "a string",
-    "channels_last": "an integer",
-    "dilations": "a list of integers",
-    "group": "an integer",
-    "kernel_shape": "a list of integers",
-    "pads": "a list of integers",
-    "strides": "a list of integers",
-}
-"""What the attributes of convolutions must be."""
 
 MAX_PAD = 2**15
 """Kernels look at every column of a padded image when they are chosen; no network pads by as many."""
 
 
-def attribute_problems(it: ConvOperands) -> Iterator[Problem]:
+def conv_attribute_problems(it: ConvOperands) -> Iterator[Problem]:
     """Attributes that are unknown, of a wrong kind, or have values without a meaning."""
-    known = it.spelling.attributes
-    for name, value in it.node.attributes.items():
-        if name not in known:
-            hint = f"remove it; {it.node.op_type} has {', '.join(known)}"
-            yield it.problem(f"the attribute {name!r} is unknown", hint)
-        elif not _fits(name, value):
-            yield it.problem(f"{name} is {kind_of(value)}, but must be {KINDS[name]}", f"correct {name}")
+    yield from attribute_problems(it)
     yield from _auto_pad(it)
     yield from _numbers(it)
     yield from _kernel_shape(it)
     if it.spelling.activations:
         yield from _activation(it)
-
-
-def kind_of(value: Attribute) -> str:
-    """What an attribute is, in words."""
-    match value:
-        case int():
-            return "an integer"
-        case float():
-            return "a number"
-        case str():
-            return "a string"
-        case bytes():
-            return "a string that is no text"
-        case np.ndarray():
-            return "a tensor"
-        case tuple():
-            names = {int: "integers", float: "numbers", str: "strings"}
-            return f"a list of {names[type(value[0])]}" if value else "an empty list"
-    return "neither a number nor text"
-
-
-def _fits(name: str, value: Attribute) -> bool:
-    match KINDS[name]:
-        case "a string":
-            return isinstance(value, str)
-        case "an integer":
-            return isinstance(value, int)
-        case "a list of numbers":
-            return isinstance(value, tuple) and all(isinstance(item, float) for item in value)
-    return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
-
-
-def _integers(it: ConvOperands, name: str) -> tuple[int, ...] | None:
-    """A list of integers, None if the attribute is absent or something else."""
-    value = it.node.attributes.get(name)
-    return tuple(int(item) for item in value) if isinstance(value, tuple) and _fits(name, value) else None
 
 
 def group_of(it: ConvOperands) -> int | None:
@@ -111,7 +55,7 @@ def _numbers(it: ConvOperands) -> Iterator[Problem]:
         yield it.problem(f"channels_last is {last}, but must be 0 or 1", "correct channels_last")
     rank = len(it.kernel) if it.kernel is not None else None
     for name, least, per_axis in (("strides", 1, 1), ("dilations", 1, 1), ("pads", 0, 2)):
-        values = _integers(it, name)
+        values = it.integers(name)
         if values is None:
             continue
         if rank is not None and len(values) != rank * per_axis:
@@ -124,7 +68,7 @@ def _numbers(it: ConvOperands) -> Iterator[Problem]:
 
 
 def _kernel_shape(it: ConvOperands) -> Iterator[Problem]:
-    values, kernel = _integers(it, "kernel_shape"), it.kernel
+    values, kernel = it.integers("kernel_shape"), it.kernel
     if values is not None and kernel is not None and values != kernel:
         what = f"kernel_shape is {values}, but the kernel in {it.title('w')} is {kernel}"
         yield it.problem(what, "remove kernel_shape, or correct it")
@@ -132,7 +76,7 @@ def _kernel_shape(it: ConvOperands) -> Iterator[Problem]:
 
 def _activation(it: ConvOperands) -> Iterator[Problem]:
     kind, params = it.node.attributes.get("activation", ""), it.node.attributes.get("activation_params", ())
-    if not isinstance(kind, str) or not isinstance(params, tuple) or not _fits("activation_params", params) or not kind:
+    if not isinstance(kind, str) or not isinstance(params, tuple) or not fits(NUMBERS, params) or not kind:
         return
     if kind not in ACTIVATIONS:
         yield it.problem(f"the activation {kind!r} is unknown", f"use one of {', '.join(ACTIVATIONS)}")

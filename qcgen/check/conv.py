@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from math import prod
 
 import numpy as np
 
 from qcgen.arithmetic import requantization_scale
-from qcgen.check.attributes import attribute_problems, group_of, window_problems
-from qcgen.check.model import MAX_ELEMENTS, shape_text
-from qcgen.check.operands import ConvOperands, counted
-from qcgen.convolutions import CONVOLUTIONS, ConvKind, layout_of
+from qcgen.check.attributes import conv_attribute_problems, group_of, window_problems
+from qcgen.check.model import MAX_ELEMENTS, counted, shape_text
+from qcgen.check.node import CODES, Q8, NodeView, arity_problems
+from qcgen.check.operands import ConvOperands
+from qcgen.convolutions import ConvKind, layout_of
 from qcgen.errors import Problem
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Float32s
 from qcgen.ir.types import DType, Layout
 
@@ -70,9 +70,6 @@ def _subject(name: str, scale: Float32s, wrong: np.ndarray[tuple[int], np.dtype[
     return f"{name} of output channel {wrong[0]}{more}"
 
 
-Q8 = (DType.INT8, DType.UINT8)
-CODES = (*Q8, DType.INT16, DType.UINT16)
-
 TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
     ConvKind.QUANTIZED: {
         "x": Q8,
@@ -94,13 +91,14 @@ PER_TENSOR = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
 PER_CHANNEL = ("w_scale", "w_zero_point")
 
 
-def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
+def check_conv(view: NodeView) -> Iterator[Problem]:
     """Everything that is wrong with a convolution of any spelling."""
-    it = ConvOperands(graph, node, CONVOLUTIONS[node.domain, node.op_type], already_reported)
+    it = ConvOperands(view.graph, view.node, view.signature, view.already_reported)
+    yield from arity_problems(it)
     yield from _arity(it)
     yield from _constants(it)
     yield from _types(it)
-    yield from attribute_problems(it)
+    yield from conv_attribute_problems(it)
     yield from _image(it)
     yield from _weights(it)
     yield from _parameters(it)
@@ -112,15 +110,6 @@ def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ())
 
 
 def _arity(it: ConvOperands) -> Iterator[Problem]:
-    names = it.spelling.inputs
-    for index, name in enumerate(names[: it.spelling.required]):
-        if not it.node.input(index):
-            yield it.problem(
-                f"input {name} is missing", f"{it.node.op_type} needs {', '.join(names[: it.spelling.required])}"
-            )
-    if len(it.node.inputs) > len(names):
-        what = f"it has {counted(len(it.node.inputs), 'input')}, but {it.node.op_type} takes at most {len(names)}"
-        yield it.problem(what, f"the inputs are {', '.join(names)}")
     for name in it.spelling.refused:
         if it.tensor(name):
             what = f"input {name}, which is added to the result, is not supported"
@@ -143,11 +132,8 @@ def _constants(it: ConvOperands) -> Iterator[Problem]:
                 what = f"{role} is constant, so there is nothing to compute at run time"
                 yield it.problem(what, "replace the node by its result")
         elif role not in it.spelling.computed and name not in {*it.graph.constants, *it.already_reported}:
-            node = it.graph.producers.get(name)
-            source = (
-                f"node {node.name!r} ({node.operator}) computes it" if node else f"it is the model's input {name!r}"
-            )
-            yield it.problem(f"{role} is not constant: {source}", "store its values in the model as an initializer")
+            hint = "store its values in the model as an initializer"
+            yield it.problem(f"{role} is not constant: {it.source(role)}", hint)
 
 
 def _types(it: ConvOperands) -> Iterator[Problem]:

@@ -8,9 +8,8 @@ from math import isinf
 
 import numpy as np
 
-from qcgen.check.model import advice, shape_text
+from qcgen.check.model import advice, counted, shape_text
 from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
 from qcgen.ir.element_types import element_type
@@ -101,15 +100,11 @@ def bounds_in_order(view: NodeView) -> Iterator[Problem]:
         yield view.problem(what, "correct the bounds; if the upper one shall win, export with opset 11 or later")
 
 
-def finite_number(name: str, default: float) -> Extra:
-    """A rule: a float attribute is finite."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        value = view.node.attributes.get(name, default)
-        if isinstance(value, float | int) and isinf(value):
+def finite_numbers(view: NodeView) -> Iterator[Problem]:
+    """Float attributes are finite."""
+    for name, value in view.node.attributes.items():
+        if name in view.signature.attributes and isinstance(value, float) and isinf(value):
             yield view.problem(f"{name} is not finite", f"correct {name}")
-
-    return rule
 
 
 def axis_exists(default: int) -> Extra:

@@ -7,9 +7,8 @@ from math import isfinite, prod
 
 import numpy as np
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import counted, shape_text
 from qcgen.check.node import Extra, NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
 from qcgen.intervals import INT32_MAX

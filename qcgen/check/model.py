@@ -64,6 +64,14 @@ DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
 MAX_ELEMENTS = 2**28
 """The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
 
+MAX_NUMBER = 2**31 - 1
+"""The largest size, stride, dilation or pad, so that all of them fit the C type int32_t."""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 element", "3 elements"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
 
 def node_place(node: Node) -> str:
     """How a problem names a node."""

@@ -8,9 +8,8 @@ from math import prod
 
 import numpy as np
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import counted, shape_text
 from qcgen.check.node import CODES, Extra, NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.ir.types import DType
 from qcgen.options import spelt

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import counted, shape_text
 from qcgen.check.node import NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 
 OPERANDS = ((1, "Scale"), (2, "B"))

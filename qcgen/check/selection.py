@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import counted, shape_text
 from qcgen.check.movement import AGAIN, another_size, numbers_of
 from qcgen.check.node import Extra, NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import MAX_NUMBER, counted, shape_text
 from qcgen.check.node import NodeView
-from qcgen.check.operands import MAX_NUMBER, counted
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, window_of
 

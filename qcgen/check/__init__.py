@@ -80,7 +80,10 @@ def check(graph: Graph) -> Graph:
 
 
 def since(domain: str, op_type: str) -> int:
-    """The version of its domain that has an operator; LayerNormalization is run, and written, at every opset."""
+    """The version of its domain that has an operator; LayerNormalization is run, and written, at every opset.
+
+    The NHWC domain has no published versions: writers import whatever number they like.
+    """
     return 1 if domain or op_type == "LayerNormalization" else versions(op_type)[-1].since_version
 
 

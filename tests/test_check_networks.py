@@ -233,7 +233,7 @@ BAD = {
     ),
     "scales too far apart": (
         matmul(a_scale=scale(1e30), b_scale=scale(1e30)),
-        "the product of its scales is inf in float32",
+        "a_scale * b_scale / y_scale is inf in float32",
     ),
     "a normalization along no axis": (normalization(axis=-3), "axis is -3, but its input has 2 dimensions"),
     "a normalization of rows of another length": (

@@ -343,4 +343,4 @@ def test_what_is_wrong_with_a_product_is_told_of_the_operator_that_the_user_wrot
         check(chain.rewritten((2, 6)))
     [problem] = rejection.value.problems
     assert problem.where == "node 'product_node' (MatMul)"
-    assert problem.what == "the product of its scales is inf in float32"
+    assert problem.what == "a_scale * b_scale / y_scale is inf in float32"

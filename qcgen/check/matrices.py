@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite, prod
+from math import isfinite
 
 import numpy as np
 
@@ -66,18 +66,14 @@ def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], 
 
 
 def computed_zero_point(b: int, zero_point: int) -> Extra:
-    """A rule: a's zero point at input ``zero_point`` is known, or b is one constant matrix and it is one number."""
+    """A rule: a's zero point at input ``zero_point`` is known, or b is one constant matrix."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
         if not view.has(zero_point) or view.array(zero_point) is not None:
             return
-        shape = view.fixed_shape(zero_point)
         if not is_weights(view, b):
             what = f"a_zero_point is not constant ({view.source(zero_point)}), nor is the second operand"
             yield view.problem(what, "quantize the model statically (onnxruntime: quantize_static)")
-        elif shape is not None and prod(shape) != 1:
-            what = f"a_zero_point has shape {shape_text(shape)}, but must be one number"
-            yield view.problem(what, "give one number")
 
     return rule
 

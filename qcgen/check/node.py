@@ -131,12 +131,12 @@ class Spec:
 
 def spec_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
-    found = [*arity_problems(view), *_outputs(view), *_types(view, spec)]
+    found = [*arity_problems(view), *_outputs(view), *type_problems(view, spec)]
     yield from found
     if found:
         return
     yield from _constants(view, spec)
-    yield from _numbers(view, spec)
+    yield from number_problems(view, spec)
     yield from attribute_problems(view)
     yield from _too_large(view)
     for extra in spec.extra:
@@ -185,7 +185,8 @@ def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
             yield view.problem(f"{role} is not constant: {view.source(index)}", hint)
 
 
-def _types(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def type_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
+    """Inputs of types that they must not have, and pairs of two types."""
     types = dict(zip(view.signature.inputs, spec.types, strict=False))
     named: dict[str, DType] = {}
     wrong: set[str] = set()
@@ -220,21 +221,35 @@ def _wrong_type(view: NodeView, index: int, role: str, allowed: Types) -> Proble
     return view.problem(f"{role} is {name}, but must be {must}", hint)
 
 
-def _numbers(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def number_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     """Parameters that must be one number, and scales that must be positive and finite."""
     for index, role in view.roles():
         array = view.array(index)
-        if array is None:
-            continue
-        kind = "scale" if role in spec.scales else "number"
-        if role in spec.numbers and (array.size != 1 or array.ndim > 1):
-            what = f"{role} has shape {shape_text(array.shape)}, but must be one number"
-            yield view.problem(what, f"give one {kind}")
-        elif role in spec.scales and array.dtype == np.float32:
-            wrong = array.reshape(-1)[~(np.isfinite(array) & (array > 0)).reshape(-1)]
-            if wrong.size:
-                what = f"{role} is {wrong[0]}; a scale must be positive and finite"
-                yield view.problem(what, "quantize the model again, with data that makes every tensor differ from zero")
+        shape = None if array is None and role in spec.constant else view.fixed_shape(index)
+        if role in spec.numbers and shape is not None and (prod(shape) != 1 or len(shape) > 1):
+            what = f"{role} has shape {shape_text(shape)}, but must be one number"
+            yield view.problem(what, f"give one {number_kind(role)}")
+        elif role in spec.scales and array is not None and array.dtype == np.float32:
+            wrong, every = not_positive(role, array), "channel" if array.size > 1 else "tensor"
+            if wrong is not None:
+                hint = f"quantize the model again, with data that makes every {every} differ from zero"
+                yield view.problem(f"{wrong}; a scale must be positive and finite", hint)
+
+
+def number_kind(role: str) -> str:
+    """What an input of numbers is called."""
+    return next((kind for kind in ("scale", "zero point") if role.endswith(kind.replace(" ", "_"))), "number")
+
+
+def not_positive(name: str, scales: Array) -> str | None:
+    """The first of float32 numbers that is not positive and finite, and how many there are besides; None if all are."""
+    flat = scales.reshape(-1)
+    wrong = np.flatnonzero(~(np.isfinite(flat) & (flat > 0)))
+    if not wrong.size:
+        return None
+    more = f" (as of {wrong.size - 1} more)" if wrong.size > 1 else ""
+    channel = f" of output channel {wrong[0]}{more}" if flat.size > 1 else ""
+    return f"{name}{channel} is {flat[wrong[0]]}"
 
 
 def attribute_problems(view: NodeView) -> Iterator[Problem]:

@@ -8,16 +8,16 @@ from math import prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.check.node import Extra, NodeView
+from qcgen.check.node import Extra, NodeView, not_positive
 from qcgen.check.windows import no_image
 from qcgen.errors import Problem
 
 RESCALE = "the scales are too far apart: quantize the model again"
 
 
-def scale_at(view: NodeView, index: int) -> float | None:
+def scale_at(view: NodeView, operand: int | str) -> float | None:
     """A per-tensor scale, None if it is absent, malformed or wrong, which is reported elsewhere."""
-    array = view.array(index)
+    array = view.array(operand)
     if array is None or array.size != 1 or array.dtype != np.float32:
         return None
     value = float(array.reshape(()))
@@ -75,16 +75,16 @@ def softmax_in_range(view: NodeView) -> Iterator[Problem]:
         yield view.problem(f"y_scale is {y_scale:.6g}: every code saturates", "use a larger y_scale, such as 1/256")
 
 
-def multiplier_in_range(x: int, w: int, y: int) -> Extra:
-    """A rule: x_scale * w_scale / y_scale is finite in float32."""
+def multiplier_in_range(x: str, w: str, y: str) -> Extra:
+    """A rule: x_scale * w_scale / y_scale is finite in float32, of which these are the names."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
         x_scale, y_scale, w_scale = scale_at(view, x), scale_at(view, y), view.array(w)
         if x_scale is None or y_scale is None or w_scale is None or w_scale.dtype != np.float32:
             return
         scale = arithmetic.requantization_scale(np.asarray(x_scale), w_scale.reshape(-1), np.asarray(y_scale))
-        wrong = scale[~(np.isfinite(scale) & (scale > 0))]
-        if wrong.size and (w_scale > 0).all():
-            yield view.problem(f"the product of its scales is {wrong[0]} in float32", RESCALE)
+        wrong = not_positive(f"{x} * {w} / {y}", scale)
+        if wrong is not None and not_positive(w, w_scale) is None:
+            yield view.problem(f"{wrong} in float32", RESCALE)
 
     return rule

@@ -42,7 +42,7 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
             matrices.matrices(0, 3),
             matrices.columns(3, (("b_scale", 4), ("b_zero_point", 5))),
             matrices.bias_of_columns(6, 3),
-            ranges.multiplier_in_range(1, 4, 7),
+            ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
             matrices.quantized_once,
             matrices.positive_alpha,
         ),

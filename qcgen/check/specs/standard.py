@@ -134,7 +134,7 @@ STANDARD: dict[str, Spec] = {
         same=(("a_zero_point", "a"), ("b_zero_point", "b")),
         extra=(
             matrices.products(0, 3, 2, (("b_scale", 4), ("b_zero_point", 5))),
-            ranges.multiplier_in_range(1, 4, 6),
+            ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
         ),
     ),
     "QuantizeLinear": QUANTIZE,

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from math import isinf
 
 import numpy as np
 
 from qcgen.check.model import advice, counted, shape_text
-from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView
+from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView, broadcast_problems, spreads
 from qcgen.errors import Problem
-from qcgen.infer.facts import broadcast
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
 
 
-def broadcasts(first: int, second: int) -> Extra:
-    """A rule: the shapes of two inputs agree as in numpy."""
+def broadcasts(*indices: int) -> Extra:
+    """A rule: the shapes of inputs, of all if none are named, agree as in numpy."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
-        a, b = view.shape(first), view.shape(second)
-        try:
-            broadcast(a, b)
-        except ValueError:
-            assert a is not None, "unknown shapes agree"
-            assert b is not None, "unknown shapes agree"
-            what = f"the shapes {shape_text(a)} and {shape_text(b)} cannot be broadcast"
-            yield view.problem(what, "correct the shapes of the operands")
+        shapes = [view.shape(index) for index in indices or range(len(view.node.inputs))]
+        yield from broadcast_problems(view, shapes, shapes)
 
     return rule
-
-
-def broadcasts_all(view: NodeView) -> Iterator[Problem]:
-    """The shapes of all inputs agree as in numpy."""
-    shapes = [view.shape(index) for index in range(len(view.node.inputs))]
-    try:
-        reduce(broadcast, shapes)
-    except ValueError:
-        text = ", ".join(shape_text(shape) for shape in shapes if shape is not None)
-        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
 
 
 def slope_keeps_shape(view: NodeView) -> Iterator[Problem]:
     """A slope is broadcast to x, never x to the slope."""
     x, slope = view.fixed_shape(0), view.fixed_shape(1)
-    if x is None or slope is None:
-        return
-    own = (1,) * (len(x) - len(slope)) + slope
-    if len(own) != len(x) or any(size not in (1, wanted) for size, wanted in zip(own, x, strict=True)):
+    if x is not None and slope is not None and not spreads(slope, x):
         what = f"its slope of shape {shape_text(slope)} cannot be broadcast to {shape_text(x)}"
         yield view.problem(what, "give a slope for each channel: (channels, 1, 1)")
 
@@ -107,12 +86,12 @@ def finite_numbers(view: NodeView) -> Iterator[Problem]:
             yield view.problem(f"{name} is not finite", f"correct {name}")
 
 
-def axis_exists(default: int) -> Extra:
-    """A rule: the attribute axis names an axis of the first tensor."""
+def axis_exists(default: int, *, behind: bool = False) -> Extra:
+    """A rule: the attribute axis names an axis of the first tensor, or with ``behind`` the place behind all."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
         shape, axis = view.shape(0), view.integer("axis", default)
-        if shape is not None and not -len(shape) <= axis < len(shape):
+        if shape is not None and not -len(shape) <= axis < len(shape) + behind:
             what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
             yield view.problem(what, "correct axis" if shape else "give its input a dimension")
 

@@ -8,9 +8,8 @@ from math import isfinite
 import numpy as np
 
 from qcgen.check.model import counted, shape_text
-from qcgen.check.node import Extra, NodeView
+from qcgen.check.node import Extra, NodeView, broadcast_problems
 from qcgen.errors import Problem
-from qcgen.infer.facts import broadcast
 from qcgen.intervals import INT32_MAX
 
 
@@ -100,11 +99,7 @@ def _shapes_fit(view: NodeView, a: int, b: int) -> Iterator[Problem]:
     inner, rows = first[-1], second[-2] if len(second) > 1 else second[0]
     if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
         yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the operands")
-    try:
-        broadcast(first[:-2], second[:-2])
-    except ValueError:
-        what = f"the shapes {shape_text(first)} and {shape_text(second)} cannot be broadcast"
-        yield view.problem(what, "correct the shapes of the operands")
+    yield from broadcast_problems(view, (first[:-2], second[:-2]), (first, second))
 
 
 def _overflows(view: NodeView, a: int, operands: tuple[tuple[int, int], ...]) -> Iterator[Problem]:
@@ -121,17 +116,24 @@ def _overflows(view: NodeView, a: int, operands: tuple[tuple[int, int], ...]) ->
         yield view.problem(what, f"split the product: {INT32_MAX // largest} terms fit for every input")
 
 
+def _columns_of(view: NodeView, b: int) -> int | None:
+    """How many columns a product with input ``b`` has."""
+    shape = view.fixed_shape(b)
+    return None if shape is None or len(shape) != 2 else shape[0 if view.integer("transB", 0) else 1]
+
+
 def columns(b: int, roles: tuple[tuple[str, int], ...]) -> Extra:
     """A rule: these inputs have one element, or one for every column of the product with input ``b``."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
-        shape = view.fixed_shape(b)
-        if shape is None or len(shape) != 2:
-            return
-        count = shape[0] if view.integer("transB", 0) else shape[1]
+        count = _columns_of(view, b)
         for role, index in roles:
             array = view.array(index)
-            if array is not None and (array.size not in (1, count) or array.size != max(array.shape, default=1)):
+            if (
+                count is not None
+                and array is not None
+                and (array.size not in (1, count) or array.size != max(array.shape, default=1))
+            ):
                 what = f"{role} has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
                 yield view.problem(what, "give one number, or one for every column")
 
@@ -142,10 +144,9 @@ def bias_of_columns(c: int, b: int) -> Extra:
     """A rule: the matrix that is added is the same in every row."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
-        array, shape = view.array(c), view.fixed_shape(b)
-        if array is None or shape is None or len(shape) != 2:
+        array, count = view.array(c), _columns_of(view, b)
+        if array is None or count is None:
             return
-        count = shape[0] if view.integer("transB", 0) else shape[1]
         rows = array if array.ndim == 2 else array.reshape(1, -1)
         if array.ndim > 2 or array.shape[-1:] not in ((), (1,), (count,)):
             what = f"C has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"

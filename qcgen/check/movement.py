@@ -97,13 +97,6 @@ def inserts_axes(view: NodeView) -> Iterator[Problem]:
         yield from wrong_axes(view, axes, len(x) + len(axes), "result")
 
 
-def flattens_at_an_axis(view: NodeView) -> Iterator[Problem]:
-    """Flatten splits the axes in two at any place, in front of all and behind all included."""
-    x, axis = view.shape(0), view.integer("axis", 1)
-    if x is not None and not -len(x) <= axis <= len(x):
-        yield view.problem(f"axis is {axis}, but its input has {counted(len(x), 'dimension')}", "correct axis")
-
-
 def permutes_axes(view: NodeView) -> Iterator[Problem]:
     """Transpose names every axis once."""
     x, perm = view.shape(0), view.integers("perm")

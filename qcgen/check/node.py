@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from math import isnan, prod
 
 import numpy as np
 
-from qcgen.check.model import MAX_ELEMENTS, counted, node_place, shape_text
+from qcgen.check.model import MAX_ELEMENTS, counted, listed, node_place, shape_text
 from qcgen.check.signature import Signature, fits, kind_of
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape
+from qcgen.infer.facts import Shape, broadcast
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 
@@ -105,6 +106,22 @@ class NodeView:
         name = self.tensor(operand)
         maker = self.graph.producers.get(name)
         return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
+
+
+def broadcast_problems(
+    view: NodeView, shapes: Iterable[Shape | None], told: Iterable[Shape | None]
+) -> Iterator[Problem]:
+    """Shapes that do not agree as in numpy; ``told`` are those of the operands, of which these may be a part."""
+    try:
+        reduce(broadcast, shapes)
+    except ValueError:
+        text = listed([shape_text(shape) for shape in told if shape is not None])
+        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
+
+
+def spreads(shape: tuple[int, ...], over: tuple[int, ...]) -> bool:
+    """Whether a tensor is broadcast to a shape as in numpy, which keeps its size."""
+    return len(shape) <= len(over) and all(a in (1, b) for a, b in zip(shape[::-1], over[::-1], strict=False))
 
 
 Extra = Callable[[NodeView], Iterator[Problem]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qcgen.check.model import counted, shape_text
-from qcgen.check.node import NodeView
+from qcgen.check.node import NodeView, spreads
 from qcgen.errors import Problem
 
 OPERANDS = ((1, "Scale"), (2, "B"))
@@ -21,7 +21,7 @@ def row_fits(view: NodeView) -> Iterator[Problem]:
         array = view.array(index)
         if array is None:
             continue
-        if array.ndim > len(row) or any(a not in (1, b) for a, b in zip(array.shape[::-1], row[::-1], strict=False)):
+        if not spreads(array.shape, row):
             what = f"{role} has shape {shape_text(array.shape)}, but the rows have shape {shape_text(row)}"
             yield view.problem(what, f"give {role} an element for each of a row")
 

@@ -33,7 +33,7 @@ FUNCTIONS = """Abs Ceil Celu Cos Elu Erf Exp Floor Log Mish Neg Reciprocal Round
 Sqrt ThresholdedRelu""".split()
 """Of one number, which are what their attributes make of them."""
 
-CHOICE = replace(FLOATS, extra=(limits.broadcasts_all, limits.finite_constants))
+CHOICE = replace(FLOATS, extra=(limits.broadcasts(), limits.finite_constants))
 
 COMPARED = Spec(
     extra=(
@@ -71,7 +71,7 @@ STANDARD: dict[str, Spec] = {
     "Dropout": replace(SAME, extra=(limits.not_training,)),
     "Equal": replace(COMPARED, extra=(limits.are_of((0, 1), *CODES_OR_FLOAT, DType.BOOL), *COMPARED.extra[1:])),
     "Expand": replace(INDEXED, constant=("shape",), extra=(selection.expands,)),
-    "Flatten": replace(SAME, extra=(movement.flattens_at_an_axis,)),
+    "Flatten": replace(SAME, extra=(axis_exists(1, behind=True),)),
     "GRU": GRU,
     "Gather": replace(
         INDEXED,
@@ -173,7 +173,7 @@ STANDARD: dict[str, Spec] = {
         extra=(
             limits.are_of((0,), DType.BOOL),
             limits.are_of((1, 2), *FLOAT),
-            limits.broadcasts_all,
+            limits.broadcasts(),
             limits.finite_constants,
         ),
     ),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isnan, prod
 
+from qcgen.check.limits import flag
 from qcgen.check.model import MAX_ELEMENTS, MAX_NUMBER, counted
 from qcgen.check.node import attribute_problems
 from qcgen.check.operands import ConvOperands
 from qcgen.check.signature import NUMBERS, fits
+from qcgen.check.windows import auto_pad_exists, numbers_fit, window_at
 from qcgen.convolutions import ACTIVATIONS, layout_of
 from qcgen.errors import Problem
-from qcgen.geometry import AUTO_PADS, window_of
+from qcgen.geometry import AUTO_PADS
 from qcgen.ir.types import Layout
 
 MAX_PAD = 2**15
@@ -35,36 +37,20 @@ def group_of(it: ConvOperands) -> int | None:
 
 
 def _auto_pad(it: ConvOperands) -> Iterator[Problem]:
+    yield from auto_pad_exists(it)
     value = it.node.attributes.get("auto_pad", "NOTSET")
-    if not isinstance(value, str):
-        return
-    if value not in AUTO_PADS:
-        meant = value.strip().upper()
-        hint = f"write {meant}" if meant in AUTO_PADS else f"use one of {', '.join(AUTO_PADS)}"
-        yield it.problem(f"auto_pad is {value!r}, which does not exist", hint)
-    elif value != "NOTSET" and "pads" in it.node.attributes:
+    if isinstance(value, str) and value in AUTO_PADS[1:] and "pads" in it.node.attributes:
         yield it.problem(f"it has pads and auto_pad {value}", "give one of them")
 
 
 def _numbers(it: ConvOperands) -> Iterator[Problem]:
     """Lengths, signs and sizes of the numbers."""
-    group, last = it.node.attributes.get("group"), it.node.attributes.get("channels_last")
+    group = it.node.attributes.get("group")
     if isinstance(group, int) and not 1 <= group <= MAX_NUMBER:
         yield it.problem(f"group is {group}, but must be at least 1", "correct group")
-    if it.spelling.channels_last is None and isinstance(last, int) and last not in (0, 1):
-        yield it.problem(f"channels_last is {last}, but must be 0 or 1", "correct channels_last")
-    rank = len(it.kernel) if it.kernel is not None else None
-    for name, least, per_axis in (("strides", 1, 1), ("dilations", 1, 1), ("pads", 0, 2)):
-        values = it.integers(name)
-        if values is None:
-            continue
-        if rank is not None and len(values) != rank * per_axis:
-            axes = f"{rank} spatial ax{'is' if rank == 1 else 'es'}"
-            what = f"{name} has {counted(len(values), 'number')}, but {it.title('w')} has {axes}"
-            yield it.problem(what, f"give {counted(rank * per_axis, 'number')}")
-        if not all(least <= value <= MAX_NUMBER for value in values):
-            bound = f"at least {least}" if min(values) < least else f"at most {MAX_NUMBER}"
-            yield it.problem(f"{name} is {values}, but every number must be {bound}", f"correct {name}")
+    if it.spelling.channels_last is None:
+        yield from flag("channels_last", 0, 1)(it)
+    yield from numbers_fit(it, None if it.kernel is None else len(it.kernel), it.title("w"))
 
 
 def _kernel_shape(it: ConvOperands) -> Iterator[Problem]:
@@ -94,11 +80,8 @@ def window_problems(it: ConvOperands) -> Iterator[Problem]:
     x, kernel, channels = it.shape("x"), it.kernel, it.channels
     if x is None or kernel is None or len(x) != len(kernel) + 2 or min(kernel) < 1:
         return
-    try:
-        window = window_of(it.node, kernel)
-    except (TypeError, ValueError):
-        return  # an attribute is malformed, which is reported elsewhere
-    if window.why_not() is not None:
+    window = window_at(it, kernel)
+    if window is None:
         return
     sizes = x[1:-1] if layout_of(it.node, it.spelling) is Layout.CHANNELS_LAST else x[2:]
     outputs = []

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import limits, reductions, windows
-from qcgen.check.limits import flag, one_of
+from qcgen.check.limits import flag
 from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, Q8, Spec, Types
 from qcgen.check.signature import INTEGER, INTEGERS, TEXT, Signature
-from qcgen.geometry import AUTO_PADS
 from qcgen.ir.types import DType
 
 INT32: Types = (DType.INT32,)
@@ -33,7 +32,7 @@ AXES = replace(INDEXED, constant=("axes",))
 REDUCE = Spec((FLOAT, INDEX), constant=("axes",), extra=(reductions.reduces_axes,))
 
 POOL = {"auto_pad": TEXT, "ceil_mode": INTEGER, "kernel_shape": INTEGERS, "pads": INTEGERS, "strides": INTEGERS}
-WINDOW = (windows.is_image, windows.window_fits, one_of("auto_pad", *AUTO_PADS))
+WINDOW = (windows.is_image, windows.window_fits, windows.auto_pad_exists)
 MAX_POOL = replace(SAME, extra=WINDOW)
 
 ONE = ("X", "X_scale", "X_zero_point", "Y_scale", "Y_zero_point")

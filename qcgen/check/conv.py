@@ -9,16 +9,7 @@ import numpy as np
 
 from qcgen.check.attributes import conv_attribute_problems, group_of, window_problems
 from qcgen.check.model import MAX_ELEMENTS, counted, shape_text
-from qcgen.check.node import (
-    FLOAT,
-    Q8,
-    NodeView,
-    Spec,
-    arity_problems,
-    number_kind,
-    number_problems,
-    type_problems,
-)
+from qcgen.check.node import FLOAT, Q8, NodeView, Spec, arity_problems, number_kind, number_problems, type_problems
 from qcgen.check.operands import ConvOperands
 from qcgen.check.ranges import multiplier_in_range
 from qcgen.convolutions import ConvKind, layout_of

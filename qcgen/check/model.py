@@ -44,10 +44,7 @@ def advice(op_type: str) -> str:
 
 
 ADVICE = {
-    **dict.fromkeys(
-        ("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"),
-        FOLD,
-    ),
+    **dict.fromkeys(("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"), FOLD),
     "RNN": UNROLL,
     "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"

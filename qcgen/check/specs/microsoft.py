@@ -39,9 +39,9 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "A"), ("b_zero_point", "B"), ("y_zero_point", "A")),
         extra=(
-            matrices.matrices(0, 3),
-            matrices.columns(3, (("b_scale", 4), ("b_zero_point", 5))),
-            matrices.bias_of_columns(6, 3),
+            matrices.matrices,
+            matrices.columns,
+            matrices.bias_of_columns,
             ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
             matrices.quantized_once,
             matrices.positive_alpha,

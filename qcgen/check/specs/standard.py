@@ -36,12 +36,7 @@ Sqrt ThresholdedRelu""".split()
 CHOICE = replace(FLOATS, extra=(limits.broadcasts(), limits.finite_constants))
 
 COMPARED = Spec(
-    extra=(
-        limits.are_of((0, 1), *CODES_OR_FLOAT),
-        limits.same_types,
-        limits.broadcasts(0, 1),
-        limits.finite_constants,
-    ),
+    extra=(limits.are_of((0, 1), *CODES_OR_FLOAT), limits.same_types, limits.broadcasts(0, 1), limits.finite_constants)
 )
 LOGIC = Spec(extra=(limits.are_of((0, 1), DType.BOOL), limits.broadcasts(0, 1)))
 
@@ -82,12 +77,7 @@ STANDARD: dict[str, Spec] = {
     "Gemm": Spec(
         (FLOAT, FLOAT, FLOAT),
         constant=("B", "C"),
-        extra=(
-            matrices.matrices(0, 1),
-            matrices.bias_of_columns(2, 1),
-            matrices.finite_factors,
-            limits.finite_constants,
-        ),
+        extra=(matrices.matrices, matrices.bias_of_columns, matrices.finite_factors, limits.finite_constants),
     ),
     "GlobalAveragePool": replace(FLOATS, extra=(windows.is_image,)),
     "GlobalMaxPool": replace(SAME, extra=(windows.is_image,)),
@@ -109,13 +99,13 @@ STANDARD: dict[str, Spec] = {
             limits.finite_constants,
         ),
     ),
-    "MatMul": Spec((FLOAT, FLOAT), extra=(matrices.float_products(0, 1), limits.finite_constants)),
+    "MatMul": Spec((FLOAT, FLOAT), extra=(matrices.float_products, limits.finite_constants)),
     "MatMulInteger": Spec(
         (Q8, Q8, Q8, Q8),
         constant=("b_zero_point",),
         numbers=("a_zero_point",),
         same=(("a_zero_point", "A"), ("b_zero_point", "B")),
-        extra=(matrices.products(0, 1, 2, (("b_zero_point", 3),)), matrices.computed_zero_point(1, 2)),
+        extra=(matrices.products, matrices.computed_zero_point),
     ),
     "MaxPool": MAX_POOL,
     "Not": Spec(extra=(limits.are_of((0,), DType.BOOL),)),
@@ -132,10 +122,7 @@ STANDARD: dict[str, Spec] = {
         numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "a"), ("b_zero_point", "b")),
-        extra=(
-            matrices.products(0, 3, 2, (("b_scale", 4), ("b_zero_point", 5))),
-            ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
-        ),
+        extra=(matrices.products, ranges.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
     "ReduceL2": replace(REDUCE, extra=(*REDUCE.extra, reductions.norm_of_something)),
@@ -175,7 +162,7 @@ STANDARD: dict[str, Spec] = {
             limits.are_of((1, 2), *FLOAT),
             limits.broadcasts(),
             limits.finite_constants,
-        ),
+        )
     ),
 }
 """What is accepted, by op_type."""

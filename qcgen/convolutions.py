@@ -25,8 +25,7 @@ class ConvSpelling:
 
     ``channels_last`` says that x and y are (N, spatial axes, C); None if the attribute channels_last of the node says
     so. Weights are (M, C/group, k...) in every spelling. ``activations`` is whether activation and activation_params
-    are attributes. An input in ``refused`` has no meaning here; those in ``computed`` need not be known when the model
-    is compiled.
+    are attributes. An input in ``refused`` has no meaning here.
     """
 
     kind: ConvKind
@@ -34,7 +33,6 @@ class ConvSpelling:
     channels_last: bool | None = False
     activations: bool = False
     refused: tuple[str, ...] = ()
-    computed: tuple[str, ...] = ("x", "X")
 
 
 _QLINEAR = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
@@ -42,11 +40,7 @@ _FUSED = ("X", "W", "B", "Z")
 
 CONVOLUTIONS: dict[tuple[str, str], ConvSpelling] = {
     ("", "Conv"): ConvSpelling(ConvKind.FLOAT, ("X", "W", "B")),
-    ("", "ConvInteger"): ConvSpelling(
-        ConvKind.INTEGER,
-        ("x", "w", "x_zero_point", "w_zero_point"),
-        computed=("x", "x_zero_point"),
-    ),
+    ("", "ConvInteger"): ConvSpelling(ConvKind.INTEGER, ("x", "w", "x_zero_point", "w_zero_point")),
     ("", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR),
     ("com.microsoft", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, channels_last=None),
     ("com.microsoft", "FusedConv"): ConvSpelling(ConvKind.FLOAT, _FUSED, activations=True, refused=("Z",)),

@@ -9,7 +9,17 @@ import numpy as np
 
 from qcgen.check.attributes import conv_attribute_problems, group_of, window_problems
 from qcgen.check.model import MAX_ELEMENTS, counted, shape_text
-from qcgen.check.node import FLOAT, Q8, NodeView, Spec, arity_problems, number_kind, number_problems, type_problems
+from qcgen.check.node import (
+    FLOAT,
+    Q8,
+    NodeView,
+    Spec,
+    arity_problems,
+    constant_problems,
+    number_kind,
+    number_problems,
+    type_problems,
+)
 from qcgen.check.operands import ConvOperands
 from qcgen.check.ranges import multiplier_in_range
 from qcgen.convolutions import ConvKind, layout_of
@@ -24,10 +34,14 @@ SCALES = ("x_scale", "w_scale", "y_scale")
 
 OPERANDS: dict[ConvKind, Spec] = {
     ConvKind.QUANTIZED: Spec(
-        (Q8, FLOAT, Q8, Q8, FLOAT, Q8, FLOAT, Q8, (DType.INT32,)), numbers=PER_TENSOR, scales=SCALES, same=ZERO_POINTS
+        (Q8, FLOAT, Q8, Q8, FLOAT, Q8, FLOAT, Q8, (DType.INT32,)),
+        constant=(*PER_TENSOR, "w", *PER_CHANNEL, "B"),
+        numbers=PER_TENSOR,
+        scales=SCALES,
+        same=ZERO_POINTS,
     ),
-    ConvKind.INTEGER: Spec((Q8, Q8, Q8, Q8), numbers=PER_TENSOR, same=ZERO_POINTS),
-    ConvKind.FLOAT: Spec((FLOAT_OR_DOUBLE, FLOAT_OR_DOUBLE, FLOAT_OR_DOUBLE)),
+    ConvKind.INTEGER: Spec((Q8, Q8, Q8, Q8), constant=("w", "w_zero_point"), numbers=PER_TENSOR, same=ZERO_POINTS),
+    ConvKind.FLOAT: Spec((FLOAT_OR_DOUBLE, FLOAT_OR_DOUBLE, FLOAT_OR_DOUBLE), constant=("W", "B")),
 }
 """What the operands may be."""
 
@@ -38,7 +52,10 @@ def check_conv(view: NodeView) -> Iterator[Problem]:
     operands = OPERANDS[it.spelling.kind]
     yield from arity_problems(it)
     yield from _arity(it)
-    yield from _constants(it)
+    if it.array("x") is not None:
+        what = f"{it.title('x')} is constant, so there is nothing to compute at run time"
+        yield it.problem(what, "replace the node by its result")
+    yield from constant_problems(it, operands)
     yield from type_problems(it, operands)
     yield from _float_types(it) if it.is_float else ()
     yield from conv_attribute_problems(it)
@@ -63,21 +80,6 @@ def _arity(it: ConvOperands) -> Iterator[Problem]:
         yield it.problem(f"it has {counted(outputs, 'output')}, but must have one", "export the model again")
     elif not it.node.outputs[0]:
         yield it.problem("its first output has no name, and it has no second one", "export the model again")
-
-
-def _constants(it: ConvOperands) -> Iterator[Problem]:
-    """x is computed at run time; of everything else most is known when the code is generated."""
-    for role in it.spelling.inputs:
-        name = it.tensor(role)
-        if not name or role in it.spelling.refused:
-            continue
-        if role.lower() == "x":
-            if name in it.graph.constants:
-                what = f"{role} is constant, so there is nothing to compute at run time"
-                yield it.problem(what, "replace the node by its result")
-        elif role not in it.spelling.computed and name not in {*it.graph.constants, *it.already_reported}:
-            hint = "store its values in the model as an initializer"
-            yield it.problem(f"{role} is not constant: {it.source(role)}", hint)
 
 
 DOUBLE_ACTIVATIONS = ("", "Clip", "Relu")

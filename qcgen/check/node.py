@@ -195,7 +195,12 @@ def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
     known = [view.node.input(index) in view.graph.constants for index, _ in view.roles()]
     if known and all(known):
         yield view.problem("all its inputs are constant", "replace the node by its result")
-        return
+    else:
+        yield from constant_problems(view, spec)
+
+
+def constant_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
+    """Inputs that must be constant and are not."""
     for index, role in view.roles():
         if role in spec.constant and view.array(index) is None and view.node.input(index) not in view.already_reported:
             hint = "store its values in the model as an initializer"

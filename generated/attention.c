@@ -5,13 +5,13 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime --io quantized
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node         operator        kernel              multiply-adds  constants  scratch
- *   0  query_dense  QLinearMatMul   portable/pointwise            320      160 B      0 B
- *   1  key_dense    QLinearMatMul   portable/pointwise            320      160 B      0 B
- *   2  value_dense  QLinearMatMul   portable/pointwise            320      160 B      0 B
- *   3  scores       QLinearMatMul   portable/matmul               200        0 B      0 B
- *   4  shares       QLinearSoftmax  portable/softmax                0    1 024 B      0 B
- *   5  mixed        QLinearMatMul   portable/matmul               200        0 B      0 B
+ * no.  node         operator       kernel              multiply-adds  constants  scratch
+ *   0  query_dense  QLinearMatMul  portable/pointwise            320      160 B      0 B
+ *   1  key_dense    QLinearMatMul  portable/pointwise            320      160 B      0 B
+ *   2  value_dense  QLinearMatMul  portable/pointwise            320      160 B      0 B
+ *   3  scores       QLinearMatMul  portable/matmul               200        0 B      0 B
+ *   4  shares       Softmax        portable/softmax                0    1 024 B      0 B
+ *   5  mixed        QLinearMatMul  portable/matmul               200        0 B      0 B
  *
  * arena    170 B for tensors between nodes and for scratch; no placement of them needs less
  * shared   attention_shared_pointwise computes query_dense, key_dense, value_dense
@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x4d6f1005
+#if ATTENTION_HEADER_ID != 0xa553b004
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -582,7 +582,7 @@ ATTENTION_CODE_ATTR static void attention_shares_row(const int8_t *in, int8_t *o
     }
 }
 
-/* shares: QLinearSoftmax. */
+/* shares: Softmax. */
 ATTENTION_CODE_ATTR static void attention_shares(const int8_t *x, int8_t *y)
 {
     enum { COUNT = 10, X_STEP = 5, Y_STEP = 5 };

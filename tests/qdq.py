@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from models import graph_model
@@ -11,7 +11,8 @@ from onnx import ModelProto, NodeProto, helper
 
 from qcgen.check import check
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Lookup, Program
+from qcgen.ir.program import Lookup, Operator, Program, Tensor
+from qcgen.ir.types import DType
 from qcgen.load import load
 from qcgen.lower import lower
 from qcgen.rewrite import rewrite
@@ -23,6 +24,12 @@ Meaning = tuple[Any, Any]
 A: Meaning = (0.02, np.uint8(3))
 B: Meaning = (0.05, np.uint8(60))
 C: Meaning = (0.04, np.int8(-20))
+
+Kind = TypeVar("Kind", bound=Operator)
+
+
+def f32(value: Any) -> np.ndarray:
+    return np.asarray(value, np.float32)
 
 
 class Chain:
@@ -81,8 +88,15 @@ class Chain:
         return meaning_of(self.rewritten(x_shape, outputs, opset))
 
 
+def between(op_type: str, meanings: tuple[Meaning, Meaning] = (A, B), **attributes: Any) -> Chain:
+    """x quantized as the first meaning, the operator "r", quantized as the second and dequantized."""
+    chain = Chain()
+    chain.through(chain.node(op_type, [chain.through("x", meanings[0])], "r", **attributes), meanings[1], "y")
+    return chain
+
+
 def meaning_of(graph: Graph) -> Program:
-    """What a graph that was rewritten means, before it is simplified."""
+    """What a graph that was rewritten means, without what nobody reads, before it is simplified."""
     return join_tables(lower(check(graph)))
 
 
@@ -91,11 +105,23 @@ def kinds(program: Program) -> list[str]:
     return [type(op).__name__ for op in program.operators]
 
 
+def one(program: Program, kind: type[Kind]) -> Kind:
+    """The one operator of this class."""
+    [op] = [op for op in program.operators if isinstance(op, kind)]
+    return op
+
+
 def table(program: Program) -> list[int]:
     """The codes of the one table."""
-    [op] = [op for op in program.operators if isinstance(op, Lookup)]
-    codes: list[int] = op.table.tolist()
+    codes: list[int] = one(program, Lookup).table.tolist()
     return codes
+
+
+def means(tensor: Tensor, meaning: Meaning) -> bool:
+    """Whether a tensor holds codes with this scale, this zero point and its type."""
+    scale, zero_point = meaning
+    wanted = (float(np.float32(scale)), int(zero_point), DType.of(np.asarray(zero_point)))
+    return (tensor.scale, tensor.zero_point, tensor.dtype) == wanted
 
 
 def operators(graph: Graph) -> list[str]:

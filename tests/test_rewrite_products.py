@@ -301,17 +301,6 @@ def test_matmul_without_a_bias_is_qlinear_matmul():
     assert operand(graph, "QLinearMatMul", 7) == 60
 
 
-def test_a_matmul_that_is_quantized_before_its_bias_is_added_keeps_both():
-    chain = Chain()
-    w = chain.weights("w", np.ascontiguousarray(G.T), PER_TENSOR)
-    product = chain.through(chain.node("MatMul", [chain.through("x", C), w]), C)
-    bias = chain.weights("b", np.array([1, -2, 3, 4], np.int8), (0.004, np.int8(-43)))
-    chain.through(chain.node("Add", [product, bias]), C, "y")
-    graph = chain.rewritten((2, 6))
-    assert operators(graph) == ["QuantizeLinear", "QLinearMatMul", "QLinearAdd", "DequantizeLinear"]
-    assert operand(graph, "QLinearAdd", 3).tolist() == [1, -2, 3, 4]
-
-
 @pytest.mark.parametrize("op_type", ["Gemm", "MatMul"])
 def test_a_product_that_is_not_quantized_is_a_qgemm_with_a_float_output(op_type):
     graph = gemm(op_type, quantized=False, transposed=False)

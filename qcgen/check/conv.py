@@ -21,7 +21,7 @@ from qcgen.check.node import (
     type_problems,
 )
 from qcgen.check.operands import ConvOperands
-from qcgen.check.ranges import multiplier_in_range
+from qcgen.check.ranges import multiplier_between_in_range, multiplier_in_range
 from qcgen.convolutions import ConvKind, layout_of
 from qcgen.errors import Problem
 from qcgen.ir.types import DType, Layout
@@ -68,6 +68,7 @@ def check_conv(view: NodeView) -> Iterator[Problem]:
         yield from multiplier_in_range(*SCALES)(it)
     if it.is_float:
         yield from _finite(it)
+        yield from multiplier_between_in_range(it)
 
 
 def _arity(it: ConvOperands) -> Iterator[Problem]:

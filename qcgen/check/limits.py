@@ -98,6 +98,11 @@ def axis_exists(default: int, *, behind: bool = False) -> Extra:
     return rule
 
 
+def softmax_axis_exists(view: NodeView) -> Iterator[Problem]:
+    """The axis of a Softmax, 1 before opset 13 if it is absent."""
+    yield from axis_exists(1 if view.node.version < 13 else -1)(view)
+
+
 def same_types(view: NodeView) -> Iterator[Problem]:
     """Tensors that are joined have one type."""
     dtypes = {dtype for index in range(len(view.node.inputs)) if (dtype := view.dtype(index)) is not None}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 import numpy as np
 
 from qcgen.check.model import counted, shape_text
 from qcgen.check.node import NodeView, broadcast_problems
+from qcgen.check.ranges import between
 from qcgen.errors import Problem
 from qcgen.intervals import INT32_MAX
+from qcgen.ir.types import Array, DType
 
 
 def matrices(view: NodeView) -> Iterator[Problem]:
@@ -82,11 +84,22 @@ def _shapes_fit(view: NodeView) -> Iterator[Problem]:
     yield from broadcast_problems(view, (first[:-2], second[:-2]), (first, second))
 
 
+def sums_between_fit(view: NodeView) -> Iterator[Problem]:
+    """The same rule for a product of two computed operands between codes of 8 bits."""
+    makers = [view.graph.dequantizer(view.node.input(index)) for index in (0, 1)]
+    codes = [view.beside(maker) for maker in makers if maker is not None]
+    if None not in between(2)(view) and not is_weights(view):
+        yield from _too_long(view, [(each.dtype(0), each.array(2)) for each in codes])
+
+
 def _overflows(view: NodeView) -> Iterator[Problem]:
     """Sums of products of two computed operands that some codes would take beyond int32."""
+    yield from _too_long(view, [(view.dtype(role), view.array(f"{role}_zero_point")) for role in ("a", "b")])
+
+
+def _too_long(view: NodeView, ends: Sequence[tuple[DType | None, Array | None]]) -> Iterator[Problem]:
     shape, largest = view.fixed_shape("a"), 1
-    for role in ("a", "b"):
-        dtype, array = view.dtype(role), view.array(f"{role}_zero_point")
+    for dtype, array in ends:
         if dtype is None or not dtype.is_quantized or (array is not None and array.size != 1):
             return
         zero = 0 if array is None else int(array.reshape(()))

@@ -10,7 +10,7 @@ from math import isnan, prod
 import numpy as np
 
 from qcgen.check.model import MAX_ELEMENTS, counted, listed, node_place, shape_text
-from qcgen.check.signature import Signature, fits, kind_of
+from qcgen.check.signature import Signature, fits, kind_of, of_onnx
 from qcgen.errors import Problem
 from qcgen.infer.facts import Shape, broadcast
 from qcgen.ir.graph import Graph, Node, Value
@@ -61,6 +61,10 @@ class NodeView:
             return self.node.input(operand)
         roles = (index for index, name in enumerate(self.signature.inputs) if name.lower() == operand.lower())
         return next((self.node.input(index) for index in roles), "")
+
+    def beside(self, node: Node) -> NodeView:
+        """Another node of the graph that is spelt as in ai.onnx."""
+        return NodeView(self.graph, node, of_onnx(node.op_type))
 
     def has(self, operand: int | str) -> bool:
         """Whether an input is there."""

@@ -92,9 +92,3 @@ def few_taps(view: NodeView) -> Iterator[Problem]:
     if taps > MAX_TAPS:
         what = f"its window has {taps} elements, more than {MAX_TAPS}"
         yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
-
-
-def counts_its_padding(view: NodeView) -> Iterator[Problem]:
-    """Where the last window leaves the padded image, operators disagree on what is counted."""
-    if view.integer("ceil_mode", 0) and view.integer("count_include_pad", 0):
-        yield view.problem("it has ceil_mode and count_include_pad", "use one of them")

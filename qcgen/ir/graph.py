@@ -140,6 +140,18 @@ class Graph:
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
+    def dequantizer(self, name: str) -> Node | None:
+        """The DequantizeLinear that makes a tensor, a constant or not; None if it is made otherwise."""
+        maker = self.dequantized.get(name) or (self.producers.get(name) if name else None)
+        return maker if maker is not None and maker.op_type == "DequantizeLinear" else None
+
+    def quantizer(self, node: Node) -> Node | None:
+        """The QuantizeLinear that reads the only output of a node, if nothing else does."""
+        if not node.outputs or any(node.outputs[1:]) or node.outputs[0] in self.outputs:
+            return None
+        readers = self.readers.get(node.outputs[0], ())
+        return readers[0] if len(readers) == 1 and readers[0].op_type == "QuantizeLinear" else None
+
     @cached_property
     def in_blocks(self) -> frozenset[str]:
         """The float images that onnxruntime keeps in blocks of 16 channels: results of poolings, and what follows them.

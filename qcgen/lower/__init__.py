@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
@@ -14,6 +16,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     GlobalAveragePool,
+    Lookup,
     MatMul,
     Operator,
     Program,
@@ -37,6 +40,7 @@ from qcgen.lower import (
     selection,
     softmax,
 )
+from qcgen.lower.codes import is_in_float
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
 from qcgen.lower.orion import lower_orion
 from qcgen.lower.propagate import propagate
@@ -79,7 +83,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "LSTM"): lower_lstm,
     ("", "LayerNormalization"): normalization.lower_layer_norm,
     ("", "LeakyRelu"): elementwise.lower_activation,
-    ("", "LogSoftmax"): softmax.lower_log_softmax,
+    ("", "LogSoftmax"): softmax.lower_softmax,
     ("", "MatMul"): linear.lower_matmul,
     ("", "MatMulInteger"): linear.lower_matmul_integer,
     ("", "Max"): float_functions.lower_choice,
@@ -117,13 +121,13 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("com.microsoft", "NhwcFusedConv"): lower_float_conv,
     ("com.microsoft", "NhwcMaxPool"): pool.lower_max_pool,
     ("com.microsoft", "QGemm"): linear.lower_qgemm,
-    ("com.microsoft", "QLinearAdd"): elementwise.lower_qlinear_add,
+    ("com.microsoft", "QLinearAdd"): elementwise.lower_qlinear_binary,
     ("com.microsoft", "QLinearAveragePool"): pool.lower_qlinear_average_pool,
     ("com.microsoft", "QLinearConcat"): movement.lower_qlinear_concat,
     ("com.microsoft", "QLinearConv"): lower_qlinear_conv,
     ("com.microsoft", "QLinearGlobalAveragePool"): pool.lower_qlinear_global_average_pool,
     ("com.microsoft", "QLinearLeakyRelu"): elementwise.lower_qlinear_leaky_relu,
-    ("com.microsoft", "QLinearMul"): elementwise.lower_qlinear_mul,
+    ("com.microsoft", "QLinearMul"): elementwise.lower_qlinear_binary,
     ("com.microsoft", "QLinearSigmoid"): elementwise.lower_qlinear_sigmoid,
     ("com.microsoft", "QLinearSoftmax"): softmax.lower_qlinear_softmax,
     ("com.microsoft", "QuantizeLinear"): elementwise.lower_quantize,
@@ -157,7 +161,9 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
     graph, copies = _constants_as_outputs(graph)
     graph, read, written = as_numbers(graph)
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
-    operators = (*propagate([*read, *lowered, *written], graph.constants), *copies)
+    lowered, constants = _looked_up(lowered, graph.constants)
+    operators = (*propagate([*read, *lowered, *written], constants), *copies)
+    in_float = {node.name for node in graph.nodes if is_in_float(node, graph)}
     consumed = _by_name(x for op in operators for x in inputs_of(op))
     produced = _by_name(op.y for op in operators)
     return Program(
@@ -166,9 +172,22 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         outputs=tuple(produced[name] for name in graph.outputs),
         operators=operators,
         sha256=graph.sha256,
-        constants={name: graph.constants[name] for name in consumed if name in graph.constants},
-        in_float=frozenset(op.name for op in operators if _adds_up(op)) & {n.name for n in graph.nodes if _is_float(n)},
+        constants={name: constants[name] for name in consumed if name in constants},
+        in_float=frozenset(op.name for op in operators if _adds_up(op)) & in_float,
     )
+
+
+def _looked_up(
+    operators: Sequence[Operator], constants: Mapping[str, Array]
+) -> tuple[list[Operator], Mapping[str, Array]]:
+    """The operators without tables of constants, and those made twice; the constants with what these tables give."""
+    found, left = dict(constants), dict[str, Operator]()
+    for op in operators:
+        if isinstance(op, Lookup) and op.x.name in found:
+            found[op.y.name] = op.table[found[op.x.name].astype(np.int64) - op.x.dtype.low].astype(op.y.dtype.numpy)
+        else:
+            left.setdefault(op.y.name, op)
+    return list(left.values()), found
 
 
 def _constants_as_outputs(graph: Graph) -> tuple[Graph, list[Operator]]:
@@ -202,11 +221,6 @@ def _adds_up(op: Operator) -> bool:
     """Whether float32 rounds a code of the operator in more than one way: functions of one code are tables anyway."""
     kinds = Conv | MatMul | QuantizedBinary | Reduce | AveragePool | GlobalAveragePool | Softmax
     return isinstance(op, kinds) and op.y.dtype.is_quantized
-
-
-def _is_float(node: Node) -> bool:
-    """Whether onnxruntime computes a node in float: it adds up codes in none of the reductions."""
-    return node.in_float or node.op_type in ("ReduceMean", "ReduceSum")
 
 
 def _lower_nodes(graph: Graph) -> list[Operator]:

@@ -1,4 +1,4 @@
-"""Operators of float32 numbers that become operators of codes: what their weights and biases are dequantized from."""
+"""Operators of float32 numbers between codes become operators of codes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,47 @@ import numpy as np
 
 from qcgen.arithmetic import exact_multiplier, requantization_scale
 from qcgen.intervals import accumulators
-from qcgen.ir.program import Conv, Float32s, RoundOnce, Tensor
+from qcgen.ir.graph import Graph, Node, fresh
+from qcgen.ir.program import Conv, Float32s, Lookup, RoundOnce, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.lower.source import Q8, Source, quantization_of
 
 CODES = (*Q8, DType.INT16, DType.UINT16)
 """The types of activations that are quantized."""
+
+
+def ends_of(source: Source, *indices: int) -> tuple[Tensor, ...] | None:
+    """The codes of these inputs and of the output, of 8 or 16 bits, per tensor; None unless all of them are such."""
+    found = (*(source.codes(index, *CODES) for index in indices), source.quantized(*CODES))
+    tensors = tuple(tensor for tensor in found if tensor is not None)
+    return tensors if len(tensors) == len(found) else None
+
+
+def are_wide(ends: tuple[Tensor, ...]) -> bool:
+    """Whether some of the codes have 16 bits: then arithmetic is that of float32 numbers."""
+    return any(tensor.dtype.is_16_bit for tensor in ends)
+
+
+def narrow_ends(source: Source, *indices: int) -> tuple[Tensor, ...] | None:
+    """The same of 8 bits alone."""
+    ends = ends_of(source, *indices)
+    return None if ends is None or are_wide(ends) else ends
+
+
+def of_type(source: Source, x: Tensor, dtype: DType) -> tuple[Tensor, tuple[Lookup, ...]]:
+    """Codes of 8 bits in this type, and the table that shifts them and their zero point if theirs is the other one.
+
+    The table of another reader of the codes has the same name.
+    """
+    if x.dtype is dtype:
+        return x, ()
+    by, shift = quantization_of(x), dtype.low - x.dtype.low
+    name = fresh(f"{x.name} as {dtype.value}", source.graph.names)
+    y = replace(x, name=name, dtype=dtype, zero_point=by.zero_point + shift)
+    return y, (Lookup(source.node.name, source.node.op_type, x, y, np.arange(dtype.low, dtype.high + 1)),)
+
+
+# Products with constant weights.
 
 
 @dataclass(frozen=True)
@@ -94,3 +129,29 @@ def _nearest(source: Source, channels: int, unit: Array) -> Array | None:
     if not is_row or not (np.abs(values) < 2.0**31).all():
         return None
     return np.array(np.broadcast_to(values.reshape(-1), (channels,)).astype(np.int32))
+
+
+# What onnxruntime computes in float although it becomes integers here.
+
+OPERANDS = {
+    **{("", op_type): (0,) for op_type in ("AveragePool", "GlobalAveragePool", "Softmax")},
+    **{("", op_type): (0, 1) for op_type in ("Add", "Mul")},
+}
+"""The inputs that are codes, of operators that onnxruntime has for codes of 8 bits."""
+
+
+def is_in_float(node: Node, graph: Graph) -> bool:
+    """Whether onnxruntime computes a node in float although it becomes integers here, for the user to be told.
+
+    It adds up codes in none of the reductions. Elsewhere all codes must be of one type of 8 bits.
+    """
+    if node.in_float or node.op_type in ("ReduceMean", "ReduceSum"):
+        return True
+    source, indices = Source(node, graph), OPERANDS.get((node.domain, node.op_type), ())
+    y, codes = source.quantized(*Q8), [source.dequantized(index) for index in indices]
+    xs = [maker.tensor(0) for maker in codes if maker is not None]
+    if y is None or not xs or any(x.dtype not in Q8 for x in xs):
+        return False
+    is_narrow = any(x.name in graph.narrow for x in xs)
+    quantize = graph.quantizer(node)
+    return (quantize is not None and quantize.in_float) or is_narrow or {x.dtype for x in xs} != {y.dtype}

@@ -28,7 +28,7 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import DType
-from qcgen.lower.codes import wide_codes
+from qcgen.lower.codes import are_wide, ends_of, of_type
 from qcgen.lower.source import Source, quantization_of
 from qcgen.lower.truth import to_truth
 
@@ -72,26 +72,29 @@ def lower_dequantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (Dequantize(node.name, node.op_type, source.tensor(0, source.quantization(1, 2)), source.result()),)
 
 
-def lower_qlinear_add(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearAdd: (A, scale, zero point, B, scale, zero point, C_scale, C_zero_point).
+def lower_qlinear_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """QLinearAdd and QLinearMul: (A, scale, zero point, B, scale, zero point, C_scale, C_zero_point)."""
+    source = Source(node, graph)
+    a, b = (source.tensor(index, source.quantization(index + 1, index + 2)) for index in (0, 3))
+    y = source.result(source.quantization(6, 7))
+    return _of_codes(source, "add" if node.op_type == "QLinearAdd" else "mul", a, b, y)
+
+
+def _of_codes(
+    source: Source, kind: Literal["add", "sub", "mul"], a: Tensor, b: Tensor, y: Tensor
+) -> tuple[Operator, ...]:
+    """The operator of codes, all of one type where they have 8 bits.
 
     onnxruntime takes an operand that is repeated along the innermost axis for the second one, whichever comes first;
     the order of the additions depends on it.
     """
-    a, b, y = _operands(Source(node, graph))
-    if _repeats_innermost(a, b):
-        a, b = b, a
-    return (QuantizedBinary(node.name, node.op_type, "add", a, b, y),)
-
-
-def lower_qlinear_mul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearMul: inputs as of QLinearAdd."""
-    return (QuantizedBinary(node.name, node.op_type, "mul", *_operands(Source(node, graph))),)
-
-
-def _operands(source: Source) -> tuple[Tensor, Tensor, Tensor]:
-    a, b = (source.tensor(index, source.quantization(index + 1, index + 2)) for index in (0, 3))
-    return a, b, source.result(source.quantization(6, 7))
+    before: tuple[Operator, ...] = ()
+    if not are_wide((a, b, y)):
+        (a, of_a), (b, of_b) = of_type(source, a, y.dtype), of_type(source, b, y.dtype)
+        before = (*of_a, *of_b)
+        if kind == "add" and _repeats_innermost(a, b):
+            a, b = b, a
+    return (*before, QuantizedBinary(source.node.name, source.node.op_type, kind, a, b, y))
 
 
 def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
@@ -179,14 +182,12 @@ _ACTIVATIONS: dict[str, Callable[[Source], FloatActivation]] = {
 }
 """The activations of ai.onnx, with their parameters."""
 
-_BINARIES: dict[str, Literal["add", "sub", "mul", "div"]] = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
+_BINARIES: dict[str, Literal["add", "sub", "mul"]] = {"Add": "add", "Sub": "sub", "Mul": "mul"}
 
 
 def lower_float_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Add, Sub, Mul and Div of float32 tensors; the first three also of codes, some of them of 16 bits."""
-    source = Source(node, graph)
-    kind, wide = _BINARIES[node.op_type], wide_codes(source, 0, 1)
-    if wide is not None and kind != "div":
-        a, b, y = wide
-        return (QuantizedBinary(node.name, node.op_type, kind, a, b, y),)
-    return (FloatBinary(node.name, node.op_type, kind, source.tensor(0), source.tensor(1), source.result()),)
+    """Add, Sub, Mul and Div of float32 tensors; also of codes, but for Div, and Sub of codes of 8 bits."""
+    source, kind, ends = Source(node, graph), _BINARIES.get(node.op_type), ends_of(Source(node, graph), 0, 1)
+    if ends is not None and kind is not None and (are_wide(ends) or kind != "sub"):
+        return _of_codes(source, kind, *ends)
+    return (FloatBinary(node.name, node.op_type, kind or "div", source.tensor(0), source.tensor(1), source.result()),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -110,7 +109,7 @@ def _computed(
     if not a_views and not b_views:
         return (MatMul(name, op_type, a, b, y, *zero_points, epilogue),)
     shape = (*np.broadcast_shapes(row[:-2], column[:-2]), row[-2], column[-1])
-    product = replace(source.inner("matrix", y.dtype, shape), scale=y.scale, zero_point=y.zero_point)
+    product = source.reshaped("matrix", y, shape)
     matmul = MatMul(name, op_type, first, second, product, *zero_points, epilogue)
     return (*a_views, *b_views, matmul, Reshape(name, op_type, product, y))
 
@@ -119,7 +118,7 @@ def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -
     """An operand under another shape, and the view that this takes if it is another one."""
     if x.shape == shape:
         return x, ()
-    matrix = replace(source.inner(suffix, x.dtype, shape), scale=x.scale, zero_point=x.zero_point)
+    matrix = source.reshaped(suffix, x, shape)
     return matrix, (Reshape(source.node.name, source.node.op_type, x, matrix),)
 
 
@@ -172,7 +171,7 @@ def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
     """A with its rows outermost, and the transposition that this needs."""
     if not source.integer("transA", 0):
         return a, ()
-    x = replace(source.inner("transposed", a.dtype, a.shape[::-1]), scale=a.scale, zero_point=a.zero_point)
+    x = source.reshaped("transposed", a, a.shape[::-1])
     return x, (Transpose(source.node.name, source.node.op_type, a, x, (1, 0)),)
 
 

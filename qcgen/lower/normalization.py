@@ -64,10 +64,7 @@ def _of_rows(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
     if len(row) == 1:
         return (LayerNorm(node.name, node.op_type, x, y, scale, bias, epsilon),)
     shape = (prod(x.shape[:axis]), prod(row))
-    rows, result = (
-        replace(source.inner(suffix, tensor.dtype, shape), scale=tensor.scale, zero_point=tensor.zero_point)
-        for suffix, tensor in (("rows", x), ("normal", y))
-    )
+    rows, result = source.reshaped("rows", x, shape), source.reshaped("normal", y, shape)
     return (
         Reshape(node.name, node.op_type, x, rows),
         LayerNorm(node.name, node.op_type, rows, result, scale, bias, epsilon),

@@ -18,12 +18,13 @@ from qcgen.ir.program import (
     GlobalAveragePool,
     MaxPool,
     Operator,
+    Pad,
     Requantize,
     RoundOnce,
     Tensor,
 )
 from qcgen.ir.types import Layout
-from qcgen.lower.codes import wide_codes
+from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
 from qcgen.lower.crop import cropped
 from qcgen.lower.source import Source, last_layout, quantization_of
 
@@ -38,10 +39,17 @@ def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
 
 
 def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """AveragePool in float32, in the order of onnxruntime's sums, which is another one since opset 19."""
+    """AveragePool of codes of 8 bits, or in float32, in the order of onnxruntime's sums: another one since opset 19."""
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
+    ends = None if node.domain or set(source.attribute_integers("dilations") or ()) - {1} else narrow_ends(source, 0)
+    if ends is not None:
+        x, y = (replace(tensor, layout=layout) for tensor in ends)
+        x, before = of_type(source, x, y.dtype)
+        return (*before, *_average_of_codes(source, x, y))
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0) and _has_own_pads(source):
+        return _average_of_padded(source, x, y)
     if node.domain or node.version >= 19:
         return _average(source, x, y)
     g, _ = pool_geometry(source, x)
@@ -52,14 +60,40 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return _average(source, x, y, is_by_columns=g.rank > 1 and fits and not in_blocks)
 
 
+def _average_of_padded(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+    """A Pad, then windows that count what lies within the padded image; onnxruntime adds up as in the newest opset.
+
+    A window that would start in the padding behind the image is none; in the padded image it would be one. So there is
+    no more padding than the last window reaches.
+    """
+    g, called = pool_geometry(source, x)[0], (source.node.name, source.node.op_type)
+    numbers = zip(g.output, g.strides, g.kernel, g.dilations, strict=True)
+    reach = [(windows - 1) * stride + (taps - 1) * step + 1 for windows, stride, taps, step in numbers]
+    sizes = zip(g.pads_begin, g.input, g.pads_end, reach, strict=True)
+    image = tuple(begin + size + min(end, max(0, far - begin - size)) for begin, size, end, far in sizes)
+    is_last, none = x.layout is Layout.CHANNELS_LAST, (0,) * g.rank
+    shape = (x.shape[0], *image, x.shape[-1]) if is_last else (*x.shape[:2], *image)
+    before = (0, *g.pads_begin, 0) if is_last else (0, 0, *g.pads_begin)
+    padded = replace(source.inner("padded", x.dtype, shape), layout=x.layout)
+    geometry = replace(g, input=image, pads_begin=none, pads_end=none)
+    return Pad(*called, x, padded, before, 0.0), AveragePool(*called, padded, y, geometry, False)
+
+
+def _has_own_pads(source: Source) -> bool:
+    return source.text("auto_pad", "NOTSET") == "NOTSET"
+
+
 def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearAveragePool; one whose window is the whole image computes as QLinearGlobalAveragePool does."""
+    """QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
     source = Source(node, graph)
-    x, y = _images(source)
-    geometry, _ = pool_geometry(source, x)
-    if geometry.kernel == geometry.input and not geometry.is_padded:
-        return (_quantized_mean(source, x, y),)
-    return _average(source, x, y)
+    return _average_of_codes(source, *_images(source))
+
+
+def _average_of_codes(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
+    """Means of windows; those of one that is the whole image are computed as QLinearGlobalAveragePool does."""
+    g, _ = pool_geometry(source, x)
+    is_whole = g.kernel == g.input and not g.is_padded
+    return (_mean_of_codes(source, x, y),) if is_whole else _average(source, x, y)
 
 
 MOST_BY_COLUMNS = 2045
@@ -75,18 +109,22 @@ def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = Fals
 def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
     source = Source(node, graph)
-    return (_quantized_mean(source, *_images(source)),)
+    return (_mean_of_codes(source, *_images(source)),)
 
 
 def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """GlobalAveragePool in float32, or of codes, some of them of 16 bits."""
+    """GlobalAveragePool in float32, or of codes."""
     source = Source(node, graph)
     layout = last_layout(node.domain == NHWC_DOMAIN)
-    wide = wide_codes(source, 0)
-    if wide is not None and not node.domain:
-        x, y = (replace(tensor, layout=layout) for tensor in wide)
-        if prod(spatial(x)) <= MOST_PIXELS:
+    ends = None if node.domain else ends_of(source, 0)
+    if ends is not None:
+        x, y = (replace(tensor, layout=layout) for tensor in ends)
+        pixels = prod(spatial(x))
+        if are_wide(ends) and pixels <= MOST_PIXELS:
             return (_mean(source, x, y, _rounded_once(x, y)),)
+        if not are_wide(ends):
+            x, before = of_type(source, x, y.dtype)
+            return (*before, _mean_of_codes(source, x, y))
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     return (_mean(source, x, y, None, is_in_order=node.outputs[0] in graph.in_blocks),)
 
@@ -109,8 +147,8 @@ def _images(source: Source) -> tuple[Tensor, Tensor]:
     return source.tensor(0, x_by, layout), source.result(y_by, layout)
 
 
-def _quantized_mean(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
-    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
+def _mean_of_codes(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
+    x_by, y_by = quantization_of(x), quantization_of(y)
     scale = global_scale(x_by, y_by, prod(spatial(x)))
     return _mean(source, x, y, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high))
 

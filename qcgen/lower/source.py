@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,9 +86,8 @@ class Source:
 
     def dequantized(self, index: int) -> Source | None:
         """The DequantizeLinear that makes an input, a constant or not; None if it is made otherwise."""
-        name = self.node.input(index)
-        maker = self.graph.dequantized.get(name) or (self.graph.producers.get(name) if name else None)
-        return Source(maker, self.graph) if maker is not None and maker.op_type == "DequantizeLinear" else None
+        maker = self.graph.dequantizer(self.node.input(index))
+        return None if maker is None else Source(maker, self.graph)
 
     def codes(self, index: int, *dtypes: DType) -> Tensor | None:
         """The codes, of one of these types, that an input is dequantized from, per tensor; None if it is not."""
@@ -103,12 +102,10 @@ class Source:
 
         An operator that computes them leaves nothing to be done for that node.
         """
-        if any(self.node.outputs[1:]) or self.node.outputs[0] in self.graph.outputs:
+        reader = self.graph.quantizer(self.node)
+        if reader is None:
             return None
-        readers = self.graph.readers.get(self.node.outputs[0], ())
-        if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
-            return None
-        quantize = Source(readers[0], self.graph)
+        quantize = Source(reader, self.graph)
         y = quantize.result(quantize.quantization(1, 2))
         return y if y.dtype in dtypes else None
 
@@ -116,6 +113,10 @@ class Source:
         """A tensor between two operators that one node becomes; its name is no other tensor's."""
         name = fresh(f"{next(filter(None, self.node.outputs))}.{suffix}", self.graph.names)
         return _quantized(Tensor(name, dtype, shape), by)
+
+    def reshaped(self, suffix: str, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """The same of what a tensor holds, in another shape."""
+        return replace(self.inner(suffix, x.dtype, shape), scale=x.scale, zero_point=x.zero_point)
 
 
 def tensor_of(graph: Graph, name: str, by: Quantization | None = None, layout: Layout | None = None) -> Tensor:

@@ -12,7 +12,7 @@ from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
 from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.fuse import fuse_binary, fuse_float_gemm, fuse_unary
+from qcgen.rewrite.fuse import fuse_float_gemm
 from qcgen.rewrite.fuse_products import fuse_convolution, fuse_gemm, fuse_matmul
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
@@ -50,8 +50,6 @@ PATTERNS: tuple[Pattern, ...] = (
     fuse_convolution,
     fuse_gemm,
     fuse_matmul,
-    fuse_binary,
-    fuse_unary,
     join_gelu,
     requantize_constants,
     join_pairs,
@@ -100,7 +98,7 @@ def rewrite(graph: Graph) -> Graph:
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
-        graph = _fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget)
+        graph = without_unused(_fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
     for pattern in LAST:
         changed = apply(graph, pattern)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from qcgen.geometry import window_of
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fold_constants import float_constant
@@ -123,52 +122,7 @@ def _matmul(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
-def _average_pool(wiring: Wiring, node: Node) -> Change | None:
-    """With ceil_mode and count_include_pad: a Pad, then windows that count what lies within the padded image.
-
-    onnxruntime adds them up as those of the newest opset.
-    """
-    flags, pads = ("ceil_mode", "count_include_pad"), node.attributes.get("pads")
-    is_plain = node.attributes.get("auto_pad", "NOTSET") == "NOTSET"
-    if not all(node.attributes.get(flag, 0) == 1 for flag in flags) or not is_plain:
-        return None
-    steps, x, rest = Steps(wiring, node), node.inputs[0], dict(node.attributes)
-    del rest["count_include_pad"]
-    if isinstance(pads, tuple):
-        padding = _seen_padding(wiring, node)
-        if padding is None:
-            return None
-        none, (begin, end) = (0, 0), padding
-        x = steps.step("Pad", x, steps.constant("pads", np.array([*none, *begin, *none, *end], np.int64)))
-        rest["pads"] = (0,) * len(pads)
-    steps.step("AveragePool", x, is_last=True, **rest)
-    return steps.change()
-
-
-def _seen_padding(wiring: Wiring, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The padding before and behind an image that its windows see.
-
-    A window that would start in the padding behind the image is none; in the padded image it would be one. So there is
-    no more padding than the last window reaches.
-    """
-    shape, kernel = wiring.graph.value(node.inputs[0]).shape, node.attributes.get("kernel_shape")
-    if shape is None or not isinstance(kernel, tuple):
-        return None
-    window = window_of(node, tuple(size for size in kernel if isinstance(size, int)))
-    if window.why_not() is not None or len(shape) != len(kernel) + 2:
-        return None
-    ends = []
-    for index, size in enumerate(shape[2:]):
-        if not isinstance(size, int):
-            return None
-        axis = window.axis(index, size)
-        reach = (axis.output - 1) * window.strides[index] + (window.kernel[index] - 1) * window.dilations[index] + 1
-        ends.append(min(axis.pad_end, max(0, reach - axis.pad_begin - size)))
-    return window.pads_begin, tuple(ends)
-
-
 WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
-    ("", "AveragePool"): _average_pool,
     ("", "BatchNormalization"): _batch_normalization,
     ("", "Gemm"): _gemm,
     ("", "MatMul"): _matmul,

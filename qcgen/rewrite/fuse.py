@@ -2,93 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from qcgen.ir.graph import Attribute, Node
+from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fuse_products import factors_of, weights
-from qcgen.rewrite.kept_in_float import is_kept
-from qcgen.rewrite.one_type import operand_of_type
 from qcgen.rewrite.quantization import (
     activation,
     dequantized,
     named,
-    quantizer,
     quantizer_to_codes,
 )
 from qcgen.rewrite.wiring import Change, Wiring
-
-# Two dequantized tensors, Add, Mul or Sub, QuantizeLinear: one QLinearAdd or QLinearMul, or one of qcgen's own.
-
-BINARY = {("", "Add"): "QLinearAdd", ("", "Mul"): "QLinearMul"}
-"""The operators of com.microsoft, by the operator that they compute."""
-
-
-def fuse_binary(wiring: Wiring, node: Node) -> Change | None:
-    """Add or Mul of 8-bit tensors, one of which may be constant; all get the output's type."""
-    key = node.domain, node.op_type
-    if key not in BINARY or len(node.inputs) != 2:
-        return None
-    a, b = (activation(wiring, name) for name in node.inputs)
-    y = quantizer(wiring, node.outputs[0])
-    if a is None or b is None or y is None:
-        return None
-    dtype = y.quantization.dtype
-    first = operand_of_type(wiring, a, dtype, node, "a")
-    second = operand_of_type(wiring, b, dtype, node, "b")
-    meaning, constants = named(wiring, y.quantization, y.output)
-    inputs = (*first.names, *second.names, *meaning.names)
-    kept = is_kept(wiring, y, a, b)
-    fused = Node(node.name, BINARY[key], "com.microsoft", inputs, (y.output,), {}, in_float=kept, written=node.operator)
-    constants = {**first.constants, **second.constants, **constants}
-    return Change(y.node, (*first.nodes, *second.nodes, fused), remove=(node,), constants=constants)
-
-
-# A dequantized tensor, an operator that has an integer form of one input, QuantizeLinear: that form.
-
-UNARY = {
-    ("", "AveragePool"): "QLinearAveragePool",
-    ("", "GlobalAveragePool"): "QLinearGlobalAveragePool",
-    ("", "Softmax"): "QLinearSoftmax",
-}
-"""The operators of com.microsoft, by the operator that they compute."""
-
-
-def fuse_unary(wiring: Wiring, node: Node) -> Change | None:
-    """AveragePool, GlobalAveragePool or Softmax on 8-bit codes, which get the output's type."""
-    op_type = UNARY.get((node.domain, node.op_type))
-    if op_type is None or _is_dilated(node):
-        return None
-    x, y = activation(wiring, node.input(0)), quantizer(wiring, node.outputs[0])
-    if x is None or y is None:
-        return None
-    operand = operand_of_type(wiring, x, y.quantization.dtype, node, "x")
-    meaning, constants = named(wiring, y.quantization, y.output)
-    attributes = _attributes(node)
-    inputs, kept = (*operand.names, *meaning.names), is_kept(wiring, y, x) or node.in_float
-    fused = Node(
-        node.name, op_type, "com.microsoft", inputs, (y.output,), attributes, in_float=kept, written=node.operator
-    )
-    constants = {**operand.constants, **constants}
-    return Change(y.node, (*operand.nodes, fused), remove=(node,), constants=constants)
-
-
-def _is_dilated(node: Node) -> bool:
-    """Whether windows skip elements, which QLinearAveragePool cannot say."""
-    dilations = node.attributes.get("dilations", ())
-    return not isinstance(dilations, tuple) or any(dilation != 1 for dilation in dilations)
-
-
-def _attributes(node: Node) -> Mapping[str, Attribute]:
-    """The node's attributes and those that only the integer form has."""
-    match node.op_type:
-        case "GlobalAveragePool" | "AveragePool":
-            kept = {name: value for name, value in node.attributes.items() if name != "dilations"}
-            return {**kept, "channels_last": 0}
-        case "Softmax":
-            return {"axis": -1 if node.version >= 13 else 1, **node.attributes, "opset": node.version}
-    return node.attributes
-
 
 # Dequantized data and weights, Gemm or MatMul, and no QuantizeLinear: a QGemm with a float output.
 

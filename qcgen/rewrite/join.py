@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import sqrt
 
 import numpy as np
@@ -10,10 +9,14 @@ import numpy as np
 from qcgen.infer.facts import integers
 from qcgen.ir.graph import Node
 from qcgen.ir.types import DType
+from qcgen.rewrite.expressions import Expression, Match, matched
 from qcgen.rewrite.quantization import dequantized
 from qcgen.rewrite.wiring import Change, Wiring
 
 # x / 2 * (1 + erf(x / sqrt(2))), as exporters write it, is a Gelu: onnxruntime makes one of it, too.
+
+RAISED: Expression = ("Add", ("Erf", ("Div", "x", sqrt(2))), 1.0)
+GELUS: tuple[Expression, ...] = (("Mul", ("Mul", "x", RAISED), 0.5), ("Mul", ("Mul", "x", 0.5), RAISED))
 
 
 def join_gelu(wiring: Wiring, node: Node) -> Change | None:
@@ -23,66 +26,16 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
     leaves alone, x * (1/2 * (1 + erf)), multiplications by sqrt(1/2) and an x that is dequantized, since it dequantizes
     it for each reader, stays. Source: GeluFusion, tried with 1.32.0.
     """
-    raised = _raised(wiring, node)
-    if raised is None:
+    ways = (matched(wiring, node.outputs[0], gelu, Match(is_near=True)) for gelu in GELUS if _is(node, "Mul"))
+    found = next(filter(None, ways), None)
+    maker = None if found is None else wiring.producers.get(found.roles["x"])
+    if found is None or (maker is not None and maker.op_type == "DequantizeLinear"):
         return None
-    quotient = wiring.maker(node.input(0))
-    x, product = quotient.input(0), _reader(wiring, raised, "Mul")
-    maker = wiring.producers.get(x)
-    if maker is not None and maker.op_type == "DequantizeLinear":
+    inner = found.nodes[1:]
+    if any(wiring.only_reader(each.outputs[0]) is None for each in inner):
         return None
-    products = None if product is None else _products(wiring, product, x, raised.outputs[0])
-    if products is None:
-        return None
-    inner, last = products
-    gelu = Node(last.name, "Gelu", "com.microsoft", (x,), last.outputs, {})
-    return Change(last, (gelu,), remove=(quotient, node, raised, inner))
-
-
-def _raised(wiring: Wiring, node: Node) -> Node | None:
-    """The Add of 1 behind an Erf of a quotient by sqrt(2), where nothing else reads what is between."""
-    quotient = wiring.producers.get(node.input(0))
-    if _key(node) != "Erf" or quotient is None or _key(quotient) != "Div" or _reader(wiring, quotient, "Erf") is None:
-        return None
-    raised = _reader(wiring, node, "Add")
-    if raised is None or not _is_number(wiring, quotient.input(1), sqrt(2)):
-        return None
-    return raised if _is_number(wiring, _other(raised, node.outputs[0]), 1) else None
-
-
-def _products(wiring: Wiring, product: Node, x: str, raised: str) -> tuple[Node, Node] | None:
-    """The two products, first and last, that make x / 2 * raised of x and raised; ``product`` reads raised."""
-    other = _other(product, raised)
-    inner = product if other == x else wiring.producers.get(other)
-    if inner is None or _key(inner) != "Mul" or x not in inner.inputs:
-        return None
-    last = _reader(wiring, inner, "Mul")
-    half = None if last is None else _other(last, product.outputs[0]) if other == x else _other(inner, x)
-    return (inner, last) if last is not None and half is not None and _is_number(wiring, half, 0.5) else None
-
-
-def _key(node: Node) -> str:
-    """The operator of ai.onnx, "" for those of other domains."""
-    return "" if node.domain else node.op_type
-
-
-def _reader(wiring: Wiring, node: Node, op_type: str) -> Node | None:
-    """The node that alone reads another's output, if it is of this operator."""
-    reader = wiring.only_reader(node.outputs[0])
-    return reader if reader is not None and _key(reader) == op_type else None
-
-
-def _other(node: Node, name: str) -> str:
-    """The other one of two inputs."""
-    return node.input(1) if node.input(0) == name else node.input(0)
-
-
-def _is_number(wiring: Wiring, name: str, number: float) -> bool:
-    """Whether a tensor is this constant number, as nearly as onnxruntime demands it."""
-    constant = wiring.constant(name)
-    if constant is None or constant.size != 1 or constant.ndim > 1 or constant.dtype != np.float32:
-        return False
-    return bool(np.isclose(constant.reshape(()), np.float32(number), rtol=1e-5, atol=1e-8))
+    joined = Node(node.name, "Gelu", "com.microsoft", (found.roles["x"],), node.outputs, {})
+    return Change(node, (joined,), remove=inner)
 
 
 # A product of two computed matrices whose operands are scaled is scaled behind: onnxruntime's products have a factor.
@@ -125,75 +78,60 @@ def _scaled(wiring: Wiring, node: Node) -> tuple[str, np.float32] | None:
 
 # The steps of a layer normalization, as exporters write them one by one, are one LayerNormalization.
 
+DEVIATIONS: Expression = ("Sub", "x", ("ReduceMean", "x"))
+NORMALIZATIONS: tuple[Expression, ...] = tuple(
+    ("Mul", ("Div", DEVIATIONS, ("Sqrt", ("Add", ("ReduceMean", squares), "epsilon"))), "scale")
+    for squares in (("Pow", DEVIATIONS, 2.0), ("Mul", DEVIATIONS, DEVIATIONS))
+)
+
 
 def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
-    """(x - mean) / sqrt(mean of squares + epsilon) * scale + bias over the last axis, ``node`` being the Div.
+    """(x - mean) / sqrt(mean of squares + epsilon) * scale + bias over the last axis, ``node`` being the Mul.
 
     onnxruntime joins such nodes where no DequantizeLinear is right before them, else a part of them: of 9,600,000 codes
     of steps between codes 16 differ, by one. Steps that something else reads stay, too.
     """
-    if not _is(node, "Div"):
+    ways = (matched(wiring, node.outputs[0], steps) for steps in NORMALIZATIONS if _is(node, "Mul"))
+    found = next(filter(None, ways), None)
+    if found is None:
         return None
-    deviations, root = wiring.maker(node.input(0)), wiring.maker(node.input(1))
-    x = deviations.input(0)
-    shape, product = wiring.graph.value(x).fixed_shape, wiring.only_reader(node.outputs[0])
-    if shape is None or product is None or not _is(product, "Mul") or not _is(deviations, "Sub"):
+    x, scale, quotient = found.roles["x"], found.roles["scale"], found.nodes[1]
+    shape, epsilon = wiring.graph.value(x).fixed_shape, wiring.known(found.roles["epsilon"])
+    means = [each for each in found.nodes if each.op_type == "ReduceMean"]
+    if shape is None or epsilon.size != 1 or not all(_is_of_rows(wiring, mean, len(shape)) for mean in means):
         return None
-    mean, epsilon = wiring.maker(deviations.input(1)), _epsilon(wiring, deviations, root, len(shape))
-    scale = _row(wiring, product, node.outputs[0], shape)
-    if _averaged(wiring, mean, len(shape)) != x or epsilon is None or scale is None:
+    if wiring.only_reader(quotient.outputs[0]) is not node or not _is_row(wiring, scale, shape):
         return None
-    total = wiring.only_reader(product.outputs[0])
-    bias = None if total is None or not _is(total, "Add") else _row(wiring, total, product.outputs[0], shape)
-    last = product if total is None or bias is None else total
-    inputs = (x, scale) if bias is None else (x, scale, bias)
-    joined = Node(node.name, "LayerNormalization", "", inputs, last.outputs, {"axis": -1, "epsilon": epsilon})
-    return Change(last, (joined,), remove=(node,) if last is product else (node, product))
+    total = wiring.only_reader(node.outputs[0])
+    bias = "" if total is None or not _is(total, "Add") else _other(total, node.outputs[0])
+    last = node if total is None or not bias or not _is_row(wiring, bias, shape) else total
+    inputs = (x, scale) if last is node else (x, scale, bias)
+    attributes = {"axis": -1, "epsilon": float(epsilon.reshape(()))}
+    joined = Node(quotient.name, "LayerNormalization", "", inputs, last.outputs, attributes)
+    return Change(last, (joined,), remove=(quotient,) if last is node else (quotient, node))
+
+
+def _is_of_rows(wiring: Wiring, node: Node, rank: int) -> bool:
+    """Whether a mean is one over the last axis, which is kept."""
+    given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
+    return given is not None and node.attributes.get("keepdims", 1) != 0 and integers(given) in ((-1,), (rank - 1,))
+
+
+def _is_row(wiring: Wiring, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether a tensor is constant, quantized or not, and has a number for each of a row."""
+    constant, maker = wiring.constant(name), wiring.producers.get(name)
+    if constant is None and maker is not None and maker.op_type == "DequantizeLinear":
+        constant = wiring.constant(maker.input(0))
+    return constant is not None and constant.shape == shape[-1:]
+
+
+def _other(node: Node, name: str) -> str:
+    """The other one of two inputs."""
+    return node.input(1) if node.input(0) == name else node.input(0)
 
 
 def _is(node: Node, *op_types: str) -> bool:
     return not node.domain and node.op_type in op_types
-
-
-def _averaged(wiring: Wiring, node: Node, rank: int) -> str | None:
-    """The tensor of which the node is the mean over the last axis, which is kept."""
-    given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    if not _is(node, "ReduceMean") or given is None or not node.attributes.get("keepdims", 1):
-        return None
-    return node.input(0) if integers(given) in ((-1,), (rank - 1,)) else None
-
-
-def _epsilon(wiring: Wiring, deviations: Node, root: Node, rank: int) -> float | None:
-    """What is added to the mean of the squared deviations before its root is taken."""
-    total = wiring.maker(root.input(0)) if _is(root, "Sqrt") else None
-    if total is None or not _is(total, "Add"):
-        return None
-    for variance, epsilon in (total.inputs, total.inputs[::-1]):
-        number = wiring.constant(epsilon)
-        if number is not None and number.size == 1:
-            squares = wiring.maker(_averaged(wiring, wiring.maker(variance), rank) or "")
-            return float(number.reshape(())) if _is_square(wiring, squares, deviations) else None
-    return None
-
-
-def _is_square(wiring: Wiring, node: Node, deviations: Node) -> bool:
-    """Whether the node squares the deviations, or others that were computed alike."""
-    maker = wiring.maker(node.input(0))
-    if (maker.op_type, maker.inputs) != (deviations.op_type, deviations.inputs):
-        return False
-    exponent = wiring.constant(node.input(1))
-    if _is(node, "Pow"):
-        return exponent is not None and exponent.size == 1 and float(exponent.reshape(())) == 2
-    return _is(node, "Mul") and node.input(0) == node.input(1)
-
-
-def _row(wiring: Wiring, node: Node, computed: str, shape: tuple[int, ...]) -> str | None:
-    """The other operand of a node, if it is constant, quantized or not, and has a number for each of a row."""
-    other = node.inputs[1] if node.inputs[0] == computed else node.inputs[0]
-    constant, maker = wiring.constant(other), wiring.producers.get(other)
-    if constant is None and maker is not None and maker.op_type == "DequantizeLinear":
-        constant = wiring.constant(maker.input(0))
-    return other if constant is not None and constant.shape == shape[-1:] else None
 
 
 # MatMul followed by a bias is Gemm.
@@ -258,12 +196,10 @@ def _is_constant(wiring: Wiring, tensor: str) -> bool:
 
 # The operators that DynamicQuantizeLinear stands for, written out.
 
-Made = str | float | tuple[object, ...]
-"""A tensor by its role, a constant number, or an operator of others: (op_type, form, ...)."""
-
-HIGHEST: Made = ("Max", ("ReduceMax", "x"), 0.0)
-LOWEST: Made = ("Min", ("ReduceMin", "x"), 0.0)
-CODE_OF_ZERO: Made = ("Cast", ("Round", ("Clip", ("Sub", 0.0, ("Div", LOWEST, "scale")), 0.0, 255.0)))
+HIGHEST: Expression = ("Max", ("ReduceMax", "x"), 0.0)
+LOWEST: Expression = ("Min", ("ReduceMin", "x"), 0.0)
+SCALE: Expression = ("Div", ("Sub", HIGHEST, LOWEST), 255.0)
+CODE_OF_ZERO: Expression = ("Cast", ("Round", ("Clip", ("Sub", 0.0, ("Div", LOWEST, "scale")), 0.0, 255.0)))
 
 
 def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
@@ -272,37 +208,17 @@ def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
     For a tensor of zeros the chain gives NaN, and the operator the scale 1.
     Source: the function body of DynamicQuantizeLinear-11 in ONNX.
     """
-    if (node.domain, node.op_type) != ("", "QuantizeLinear") or len(node.inputs) != 3:
+    if not _is(node, "QuantizeLinear") or len(node.inputs) != 3:
         return None
-    roles = dict(zip(("x", "scale", "zero_point"), node.inputs, strict=True))
-    cast = wiring.producers.get(roles["zero_point"])
-    if not _is_form(wiring, roles["scale"], ("Div", ("Sub", HIGHEST, LOWEST), 255.0), roles) or cast is None:
+    x, scale, zero_point = node.inputs
+    found = matched(wiring, scale, SCALE, Match({"x": x, "scale": scale}))
+    found = None if found is None else matched(wiring, zero_point, CODE_OF_ZERO, found)
+    if found is None or wiring.graph.value(zero_point).dtype is not DType.UINT8:
         return None
-    dtype = wiring.graph.value(roles["zero_point"]).dtype
-    if dtype is not DType.UINT8 or not _is_form(wiring, roles["zero_point"], CODE_OF_ZERO, roles):
+    extremes = (each.outputs[0] for each in found.nodes if each.op_type.startswith("Reduce"))
+    if any(wiring.graph.value(name).fixed_shape not in ((), (1,)) for name in extremes):
         return None
-    outputs = (node.outputs[0], roles["scale"], roles["zero_point"])
-    removed = (cast, wiring.producers[roles["scale"]])
+    removed = (wiring.producers[zero_point], wiring.producers[scale])
     earliest = min(removed, key=list(wiring.nodes.values()).index)
-    joined = Node(node.name, "DynamicQuantizeLinear", "", (roles["x"],), outputs, {})
+    joined = Node(node.name, "DynamicQuantizeLinear", "", (x,), (node.outputs[0], scale, zero_point), {})
     return Change(earliest, (joined,), remove=(*removed, node))
-
-
-def _is_form(wiring: Wiring, name: str, form: object, roles: Mapping[str, str]) -> bool:
-    """Whether a tensor is made so; a reduction is over all axes, to one number."""
-    if isinstance(form, float):
-        constant = wiring.constant(name)
-        return constant is not None and constant.size == 1 and bool(constant.reshape(()) == form)
-    if isinstance(form, str):
-        return name == roles[form]
-    maker = wiring.producers.get(name)
-    if not isinstance(form, tuple) or maker is None or _key(maker) != form[0]:
-        return False
-    if _key(maker).startswith("Reduce") and wiring.graph.value(name).fixed_shape not in ((), (1,)):
-        return False
-    ways = [maker.inputs, maker.inputs[::-1]] if _key(maker) in ("Max", "Min") else [maker.inputs]
-    return any(
-        len(way) == len(form) - 1
-        and all(_is_form(wiring, each, part, roles) for each, part in zip(way, form[1:], strict=True))
-        for way in ways
-    )

@@ -23,3 +23,10 @@ def test_it_is_refused(op_type):
         ModelRejected, match="axis is 0, but its input has 0 dimensions\n    give its input a dimension"
     ):
         qcgen.compile(MODELS[op_type])
+
+
+def test_an_absent_axis_before_opset_13_is_1_which_a_row_does_not_have():
+    model = node_model("Softmax", {"X": ("float", (4,))}, opset=11)
+    with pytest.raises(ModelRejected, match="axis is 1, but its input has 1 dimension\n"):
+        qcgen.compile(model)
+    assert qcgen.compile(node_model("Softmax", {"X": ("float", (4,))}, opset=13)).program.operators

@@ -7,6 +7,7 @@ from dataclasses import replace
 from qcgen.check import limits, matrices, movement, ranges, windows
 from qcgen.check.limits import axis_exists, flag
 from qcgen.check.node import Spec
+from qcgen.check.ranges import at
 from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, Signature
 from qcgen.check.specs.parts import (
     BINARY,
@@ -24,6 +25,7 @@ from qcgen.check.specs.parts import (
     codes_and_scales,
 )
 
+OF_ONE, OF_TWO = at("X_scale", "Y_scale"), at("A_scale", "B_scale", "C_scale")
 JOINED = ("Y_scale", "Y_zero_point", "input", "scale", "zero_point")
 
 MICROSOFT: dict[tuple[str, str], Spec] = {
@@ -48,10 +50,10 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         ),
         signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
     ),
-    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, ranges.sum_in_range)),
+    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, ranges.sum_in_range(OF_TWO))),
     ("com.microsoft", "QLinearAveragePool"): replace(
         UNARY,
-        extra=(*WINDOW, windows.few_taps, ranges.average_in_range, flag("channels_last", 0, 1)),
+        extra=(*WINDOW, windows.few_taps, ranges.average_in_range(OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER}),
     ),
     ("com.microsoft", "QLinearConcat"): Spec(
@@ -65,17 +67,17 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
         UNARY,
-        extra=(ranges.mean_in_range, flag("channels_last", 0, 1)),
+        extra=(ranges.mean_in_range(OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, {"channels_last": INTEGER}),
     ),
     ("com.microsoft", "QLinearLeakyRelu"): replace(
         UNARY, extra=(limits.finite_numbers,), signature=Signature(ONE, 4, {"alpha": NUMBER})
     ),
-    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, ranges.product_in_range)),
+    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, ranges.product_in_range(OF_TWO))),
     ("com.microsoft", "QLinearSigmoid"): UNARY,
     ("com.microsoft", "QLinearSoftmax"): replace(
         UNARY,
-        extra=(axis_exists(-1), ranges.softmax_in_range),
+        extra=(axis_exists(-1), ranges.says_which_softmax, ranges.softmax_in_range(OF_ONE)),
         signature=Signature(ONE, 4, {"axis": INTEGER, "opset": INTEGER}),
     ),
     ("com.microsoft", "QuantizeLinear"): QUANTIZE,

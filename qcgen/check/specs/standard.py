@@ -7,6 +7,7 @@ from dataclasses import replace
 from qcgen.check import limits, matrices, movement, normalization, ranges, reductions, selection, windows
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
+from qcgen.check.ranges import between
 from qcgen.check.specs.parts import (
     AXES,
     BINARY_FLOATS,
@@ -43,15 +44,17 @@ LOGIC = Spec(extra=(limits.are_of((0, 1), DType.BOOL), limits.broadcasts(0, 1)))
 STANDARD: dict[str, Spec] = {
     **dict.fromkeys(FUNCTIONS, FUNCTION),
     **dict.fromkeys(("DynamicQuantizeLinear", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh"), FLOATS),
-    **dict.fromkeys(("Add", "Div", "Mul", "Pow", "Sub"), BINARY_FLOATS),
+    **dict.fromkeys(("Div", "Pow", "Sub"), BINARY_FLOATS),
     **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), COMPARED),
     **dict.fromkeys(("And", "Or", "Xor"), LOGIC),
     **dict.fromkeys(("ArgMax", "ArgMin"), replace(SAME, extra=(axis_exists(0),))),
-    **dict.fromkeys(("LogSoftmax", "Softmax"), replace(FLOATS, extra=(axis_exists(-1),))),
     **dict.fromkeys(("Max", "Min"), CHOICE),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
-    "AveragePool": replace(FLOATS, extra=(*WINDOW, windows.counts_its_padding)),
+    "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, ranges.sum_in_range(between(2)))),
+    "AveragePool": replace(
+        FLOATS, extra=(*WINDOW, ranges.average_in_range(between(1)), ranges.of_codes(windows.few_taps))
+    ),
     "Cast": Spec(extra=(limits.converts,)),
     "Clip": replace(
         SAME,
@@ -77,9 +80,15 @@ STANDARD: dict[str, Spec] = {
     "Gemm": Spec(
         (FLOAT, FLOAT, FLOAT),
         constant=("B", "C"),
-        extra=(matrices.matrices, matrices.bias_of_columns, matrices.finite_factors, limits.finite_constants),
+        extra=(
+            matrices.matrices,
+            matrices.bias_of_columns,
+            matrices.finite_factors,
+            limits.finite_constants,
+            ranges.multiplier_between_in_range,
+        ),
     ),
-    "GlobalAveragePool": replace(FLOATS, extra=(windows.is_image,)),
+    "GlobalAveragePool": replace(FLOATS, extra=(windows.is_image, ranges.of_codes(ranges.mean_in_range(between(1))))),
     "GlobalMaxPool": replace(SAME, extra=(windows.is_image,)),
     "Identity": SAME,
     "InstanceNormalization": Spec(
@@ -99,7 +108,16 @@ STANDARD: dict[str, Spec] = {
             limits.finite_constants,
         ),
     ),
-    "MatMul": Spec((FLOAT, FLOAT), extra=(matrices.float_products, limits.finite_constants)),
+    "LogSoftmax": replace(FLOATS, extra=(limits.softmax_axis_exists,)),
+    "MatMul": Spec(
+        (FLOAT, FLOAT),
+        extra=(
+            matrices.float_products,
+            matrices.sums_between_fit,
+            limits.finite_constants,
+            ranges.multiplier_between_in_range,
+        ),
+    ),
     "MatMulInteger": Spec(
         (Q8, Q8, Q8, Q8),
         constant=("b_zero_point",),
@@ -108,6 +126,7 @@ STANDARD: dict[str, Spec] = {
         extra=(matrices.products, matrices.computed_zero_point),
     ),
     "MaxPool": MAX_POOL,
+    "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, ranges.product_in_range(between(2)))),
     "Not": Spec(extra=(limits.are_of((0,), DType.BOOL),)),
     "PRelu": replace(BINARY_FLOATS, extra=(limits.slope_keeps_shape, limits.finite_constants)),
     "Pad": Spec(
@@ -144,6 +163,7 @@ STANDARD: dict[str, Spec] = {
         constant=("starts", "ends", "axes", "steps"),
         extra=(movement.cuts_each_axis_once,),
     ),
+    "Softmax": replace(FLOATS, extra=(limits.softmax_axis_exists, ranges.softmax_in_range(between(1)))),
     "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"), selection.has_blocks(of_channels=False))),
     "Split": replace(INDEXED, constant=("split",), extra=(axis_exists(0), movement.splits_the_whole)),
     "Squeeze": replace(AXES, extra=(movement.removes_ones,)),

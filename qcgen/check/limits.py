@@ -65,8 +65,8 @@ def finite_constants(view: NodeView) -> Iterator[Problem]:
 
 def bounds_are_numbers(view: NodeView) -> Iterator[Problem]:
     """The bounds of a Clip, NaN is neither above nor below anything."""
-    for index, role in ((1, "min"), (2, "max")):
-        array = view.array(index)
+    for role in ("min", "max"):
+        array = view.array(role)
         if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
             yield view.problem(f"{role} is NaN", f"correct {role}, or export the model again")
 
@@ -150,22 +150,22 @@ def quantized_result(view: NodeView) -> Iterator[Problem]:
 
 def zero_point_is_zero(view: NodeView) -> Iterator[Problem]:
     """int32 numbers are dequantized without a zero point."""
-    array = view.array(2)
+    array = view.array("x_zero_point")
     if view.dtype(0) is DType.INT32 and array is not None and (array != 0).any():
         yield view.problem("x is int32, but x_zero_point is not 0", "use 0, or leave x_zero_point out")
 
 
 def pads_forward(view: NodeView) -> Iterator[Problem]:
     """Pad makes tensors larger; the modes that repeat elements need enough of them."""
-    pads, x = view.array(1), view.fixed_shape(0)
+    pads, x = view.array("pads"), view.fixed_shape(0)
     numbers = view.integers("pads") if pads is None else pads.reshape(-1).tolist()
     if numbers is None:
-        if not view.has(1):
+        if not view.has("pads"):
             yield view.problem("it has no pads", "give the pads of every axis")
         return
     if min(numbers, default=0) < 0:
         yield view.problem("its pads are negative", "use Slice to remove elements")
-    value = view.array(2)
+    value = view.array("constant_value")
     if value is not None and value.size != 1:
         yield view.problem(f"constant_value has {counted(value.size, 'element')}", "give one number")
     mode = view.node.attributes.get("mode", "constant")
@@ -177,9 +177,9 @@ def pads_forward(view: NodeView) -> Iterator[Problem]:
 
 def is_nearest(view: NodeView) -> Iterator[Problem]:
     """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
-    for index, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
-        if view.node.version >= 11 and view.has(index) and view.array(index) is None:
-            yield view.problem(f"{name} is not constant: {view.source(index)}", "store it as an initializer")
+    for name in ("roi", "scales", "sizes"):
+        if view.node.version >= 11 and view.has(name) and view.array(name) is None:
+            yield view.problem(f"{name} is not constant: {view.source(name)}", "store it as an initializer")
     if view.node.version < 11 and view.array(1) is None:
         yield view.problem("scales is not constant", "store it as an initializer")
     for name, meant in (("antialias", 0), ("exclude_outside", 0)):
@@ -189,6 +189,6 @@ def is_nearest(view: NodeView) -> Iterator[Problem]:
 
 def not_training(view: NodeView) -> Iterator[Problem]:
     """Dropout does nothing in inference."""
-    mode = view.array(2)
-    if (view.has(2) and mode is None) or (mode is not None and mode.any()):
+    mode = view.array("training_mode")
+    if (view.has("training_mode") and mode is None) or (mode is not None and mode.any()):
         yield view.problem("it drops elements at random", "export the model for inference")

@@ -71,7 +71,7 @@ def dynamic_weights_fit(view: NodeView) -> Iterator[Problem]:
 
 def whole_sequences(view: NodeView) -> Iterator[Problem]:
     """sequence_lens, if it is there, says that every sequence is as long as X."""
-    x, lengths = view.fixed_shape(0), view.array(4)
+    x, lengths = view.fixed_shape(0), view.array("sequence_lens")
     if x is None or lengths is None or len(x) != 3:
         return
     steps = x[1] if view.integer("layout", 0) else x[0]
@@ -82,7 +82,7 @@ def whole_sequences(view: NodeView) -> Iterator[Problem]:
 
 def without_peepholes(view: NodeView) -> Iterator[Problem]:
     """P, weights from the cell to the gates, is absent or zero."""
-    array = view.array(7)
+    array = view.array("P")
     if array is not None and np.any(array != 0):
         yield view.problem("it has peephole weights (P), which are not supported", "train the LSTM without them")
 

@@ -5,13 +5,13 @@
  * options  --target portable --layout model --optimize size --numerics onnxruntime --io quantized
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node         operator       kernel              multiply-adds  constants  scratch
- *   0  query_dense  QLinearMatMul  portable/pointwise            320      160 B      0 B
- *   1  key_dense    QLinearMatMul  portable/pointwise            320      160 B      0 B
- *   2  value_dense  QLinearMatMul  portable/pointwise            320      160 B      0 B
- *   3  scores       QLinearMatMul  portable/matmul               200        0 B      0 B
- *   4  shares       Softmax        portable/softmax                0    1 024 B      0 B
- *   5  mixed        QLinearMatMul  portable/matmul               200        0 B      0 B
+ * no.  node         operator  kernel              multiply-adds  constants  scratch
+ *   0  query_dense  MatMul    portable/pointwise            320      160 B      0 B
+ *   1  key_dense    MatMul    portable/pointwise            320      160 B      0 B
+ *   2  value_dense  MatMul    portable/pointwise            320      160 B      0 B
+ *   3  scores       MatMul    portable/matmul               200        0 B      0 B
+ *   4  shares       Softmax   portable/softmax                0    1 024 B      0 B
+ *   5  mixed        MatMul    portable/matmul               200        0 B      0 B
  *
  * arena    170 B for tensors between nodes and for scratch; no placement of them needs less
  * shared   attention_shared_pointwise computes query_dense, key_dense, value_dense
@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xa553b004
+#if ATTENTION_HEADER_ID != 0xfc881c3c
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -254,7 +254,7 @@ static ATTENTION_INLINE int8_t attention_shared_pointwise_requantize(const struc
     return (int8_t)code;
 }
 
-/* query_dense, key_dense, value_dense: QLinearMatMul, kernel 1, stride 1. */
+/* query_dense, key_dense, value_dense: MatMul, kernel 1, stride 1. */
 ATTENTION_SHARED static void attention_shared_pointwise(const struct attention_shared_pointwise *layer, const int8_t *x,
     int8_t *y)
 {
@@ -297,7 +297,7 @@ ATTENTION_SHARED static void attention_shared_pointwise(const struct attention_s
     }
 }
 
-/* query_dense: QLinearMatMul, by attention_shared_pointwise. */
+/* query_dense: MatMul, by attention_shared_pointwise. */
 ATTENTION_CODE_ATTR static void attention_query_dense(const int8_t *x, int8_t *y)
 {
     ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
@@ -343,7 +343,7 @@ ATTENTION_CONST_ATTR static const uint16_t attention_key_dense_guard_band[8] = {
     1, 1, 1, 1, 1, 1, 1, 1,
 };
 
-/* key_dense: QLinearMatMul, by attention_shared_pointwise. */
+/* key_dense: MatMul, by attention_shared_pointwise. */
 ATTENTION_CODE_ATTR static void attention_key_dense(const int8_t *x, int8_t *y)
 {
     ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
@@ -389,7 +389,7 @@ ATTENTION_CONST_ATTR static const uint16_t attention_value_dense_guard_band[8] =
     1, 1, 1, 1, 1, 1, 1, 1,
 };
 
-/* value_dense: QLinearMatMul, by attention_shared_pointwise. */
+/* value_dense: MatMul, by attention_shared_pointwise. */
 ATTENTION_CODE_ATTR static void attention_value_dense(const int8_t *x, int8_t *y)
 {
     ATTENTION_CONST_ATTR static const struct attention_shared_pointwise layer = {
@@ -459,7 +459,7 @@ ATTENTION_NOINLINE static void attention_scores_product(const int8_t *restrict a
     }
 }
 
-/* scores: QLinearMatMul of 2 pairs of matrices. */
+/* scores: MatMul of 2 pairs of matrices. */
 ATTENTION_CODE_ATTR static void attention_scores(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 2, A_STEP = 4, B_STEP = 4, Y_STEP = 25 };
@@ -647,7 +647,7 @@ ATTENTION_NOINLINE static void attention_mixed_product(const int8_t *restrict a,
     }
 }
 
-/* mixed: QLinearMatMul of 2 pairs of matrices. */
+/* mixed: MatMul of 2 pairs of matrices. */
 ATTENTION_CODE_ATTR static void attention_mixed(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 2, A_STEP = 25, B_STEP = 4, Y_STEP = 4 };

@@ -7,7 +7,7 @@
  *
  * no.  node           operator          kernel                  multiply-adds  constants  scratch
  *   0  x_q            QuantizeLinear    portable/quantize                   0        0 B      0 B
- *   1  conv           QLinearConv       portable/conv                   3 456       90 B     72 B
+ *   1  conv           Conv              portable/conv                   3 456       90 B     72 B
  *   2  gated          Mul               portable/lookup                     0      256 B      0 B
  *   3  average        AveragePool       portable/average_pool               0    1 064 B      0 B
  *   4  largest        MaxPool           portable/max_pool                   0        0 B      0 B
@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x62af9663
+#if NETWORK_QDQ_HEADER_ID != 0x79d60894
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -497,7 +497,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict
     }
 }
 
-/* conv: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
+/* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
 {
     enum {

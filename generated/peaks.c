@@ -5,10 +5,10 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime --io quantized
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node     operator     kernel                    multiply-adds  constants  scratch
- *   0  conv     QLinearConv  portable/pointwise                   60        7 B      0 B
- *   1  highest  TopK         portable/top_k                        0        0 B      5 B
- *   2  highest  TopK         portable/gather_elements              0        0 B      0 B
+ * no.  node     operator  kernel                    multiply-adds  constants  scratch
+ *   0  conv     Conv      portable/pointwise                   60        7 B      0 B
+ *   1  highest  TopK      portable/top_k                        0        0 B      5 B
+ *   2  highest  TopK      portable/gather_elements              0        0 B      0 B
  *
  * arena    25 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0x7c5cf44c
+#if PEAKS_HEADER_ID != 0x60e984af
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -95,7 +95,7 @@ static PEAKS_INLINE int8_t peaks_conv_requantize(int32_t acc)
     return (int8_t)code;
 }
 
-/* conv: QLinearConv, kernel 1x1, stride 1x1. */
+/* conv: Conv, kernel 1x1, stride 1x1. */
 PEAKS_CODE_ATTR static void peaks_conv(const uint8_t *x, int8_t *y)
 {
     enum {

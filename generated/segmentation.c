@@ -5,10 +5,10 @@
  * options  --target portable --layout nhwc --optimize size --numerics onnxruntime --io quantized
  * numerics onnxruntime 1.32.0 with fused multiply-add and VNNI, session.qdqisint8allowed=1
  *
- * no.  node                            operator     kernel              multiply-adds  constants  scratch
- *   0  conv                            QLinearConv  portable/pointwise            720       84 B      0 B
- *   1  pixels_q.moved to memory order  Transpose    portable/copy                   0        0 B      0 B
- *   2  y                               ArgMax       portable/arg_max                0        0 B      0 B
+ * no.  node                            operator   kernel              multiply-adds  constants  scratch
+ *   0  conv                            Conv       portable/pointwise            720       84 B      0 B
+ *   1  pixels_q.moved to memory order  Transpose  portable/copy                   0        0 B      0 B
+ *   2  y                               ArgMax     portable/arg_max                0        0 B      0 B
  *
  * arena    480 B for tensors between nodes and for scratch; no placement of them needs less
  *
@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x69f195f9
+#if SEGMENTATION_HEADER_ID != 0x3736251b
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -109,7 +109,7 @@ static SEGMENTATION_INLINE int8_t segmentation_conv_requantize(int32_t acc)
     return (int8_t)code;
 }
 
-/* conv: QLinearConv, kernel 1x1, stride 1x1. */
+/* conv: Conv, kernel 1x1, stride 1x1. */
 SEGMENTATION_CODE_ATTR static void segmentation_conv(const uint8_t *x, int8_t *y)
 {
     enum {

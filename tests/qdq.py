@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -138,8 +138,3 @@ def only(graph: Graph, op_type: str) -> Node:
 def operand(graph: Graph, op_type: str, index: int) -> np.ndarray:
     """The elements of a constant input of the one node with this operator."""
     return graph.constants[only(graph, op_type).inputs[index]]
-
-
-def attributes_of(graph: Graph, op_type: str) -> Mapping[str, object]:
-    """The attributes of the one node with this operator."""
-    return only(graph, op_type).attributes

@@ -329,6 +329,21 @@ def test_outputs_besides_the_first_are_inferred():
     }
 
 
+@pytest.mark.parametrize(
+    ("op_type", "operands"),
+    [
+        ("Pad", {"x": IMAGE, "p": ("int64", (8,))}),
+        ("Resize", {"x": IMAGE, "r": None, "s": numbers(1, 1, 2, 2), "z": ("int64", (4,))}),
+        ("Slice", {"x": IMAGE, "s": ints(1), "e": ints(2), "a": ("int64", (1,))}),
+        ("Slice", {"x": IMAGE, "s": ints(1), "e": ints(2), "a": ints(0), "t": ("int64", (1,))}),
+        ("Tile", {"x": IMAGE, "r": ("int64", (4,))}),
+    ],
+)
+def test_only_the_number_of_axes_is_known_where_an_operand_is_computed(op_type, operands):
+    y = infer(load(node_model(op_type, operands))).value("y")
+    assert (y.dtype, y.shape) == (DType.FLOAT32, (None, None, None, None))
+
+
 def test_a_symbolic_dimension_is_passed_on_by_its_name():
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),

@@ -24,18 +24,20 @@ from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.program import FloatOutput, Operator, Program
 from qcgen.reference import evaluate
 from qcgen.rewrite import FOLDS_BEFORE_FUSION
-from qcgen.rewrite.fold_constants import FOLDS
+from qcgen.rewrite.folds import FOLDS
 
 Key = tuple[str, str]
 
 
 def shape_of_x() -> ModelProto:
-    """x added to its own number of rows."""
+    """x added to its own number of rows, modulo 7."""
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
         helper.make_node("Constant", [], ["first"], value_ints=[0]),
         helper.make_node("Gather", ["shape", "first"], ["rows"]),
-        helper.make_node("Cast", ["rows"], ["number"], to=1),
+        helper.make_node("Constant", [], ["seven"], value_int=7),
+        helper.make_node("Mod", ["rows", "seven"], ["rest"]),
+        helper.make_node("Cast", ["rest"], ["number"], to=1),
         helper.make_node("Add", ["x", "number"], ["y"]),
     ]
     return graph_model(nodes, {"x": ("float", (2, 3))}, {"y": None})

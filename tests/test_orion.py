@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hostile_orion import HOSTILE, hostile_inputs
+from qdq import Chain
 
+import qcgen
 from qcgen.cores import TARGETS
 from qcgen.errors import ModelRejected, OrionPanic, ProofFailed
 from qcgen.ir.graph import Graph, Node, Value
@@ -546,3 +548,24 @@ def test_a_wide_sum_is_summed_in_64_bits():
 
 def prepared(op, optimize):
     return ORION_CONV.prepare(op, Setting(Layout.CHANNELS_FIRST, Layout.CHANNELS_FIRST, optimize, TARGETS["portable"]))
+
+
+@pytest.mark.parametrize("zero_point", [None, np.int8(3)])
+@pytest.mark.parametrize("bias", [None, np.array([0.5, -0.25], np.float32)])
+def test_a_convolution_between_codes_is_the_qlinear_conv_of_its_operands(zero_point, bias):
+    w = np.arange(18).reshape(2, 1, 3, 3).astype(np.int8)
+    chain = Chain()
+    x = chain.through("x", (0.05, zero_point if zero_point is not None else np.int8(0)))
+    inputs = [x, chain.weights("w", w, (0.03, zero_point))]
+    if bias is not None:
+        inputs.append(chain.constant("b", bias))
+    chain.through(chain.node("Conv", inputs, "c"), (0.02, np.int8(-7)), "y")
+    [op] = qcgen.compile(chain.model((1, 1, 5, 4)), node="c_node", numerics="orion-fp16x16").program.operators
+    unit = np.float32(0.05) * np.float32(0.03)
+    codes = None if bias is None else np.rint(bias / unit).astype(np.int32)
+    zero = 0 if zero_point is None else zero_point
+    wanted = lowered(16, (1, 1, 5, 4), w, xz=zero, wz=zero, yz=-7, bias=codes)
+    assert np.array_equal(op.bias, wanted.bias)
+    assert np.array_equal(op.weights, wanted.weights)
+    assert np.array_equal(op.x_values, wanted.x_values)
+    assert (op.y_scale, op.y_zero_point, op.geometry) == (wanted.y_scale, wanted.y_zero_point, wanted.geometry)

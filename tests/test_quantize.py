@@ -99,7 +99,7 @@ def test_the_weights_have_a_scale_for_each_channel():
     kernels = [node.op_type for node in onnx.load("network.onnx").graph.node if "Quantize" not in node.op_type]
     assert {"BatchNormalization", "Sub", "Mul", "Add"}.isdisjoint(kernels)
     plan = qcgen.compile("network.onnx", simplify=False).plan  # no channel is removed
-    scales = [call.op.epilogue.scale for call in plan.calls if call.op.op_type == "QLinearConv"]
+    scales = [call.op.epilogue.scale for call in plan.calls if call.op.op_type == "Conv"]
     assert [len(set(each.tolist())) for each in scales] == [6, 6]
 
 

@@ -12,16 +12,16 @@ from qcgen.rewrite import rewrite
 
 OPERATORS = [
     ("image_QuantizeLinear", "QuantizeLinear", "Quantize"),
-    ("conv1", "QLinearConv", "Conv"),
-    ("depthwise2", "QLinearConv", "Conv"),
-    ("pointwise3", "QLinearConv", "Conv"),
-    ("conv4", "QLinearConv", "Conv"),
-    ("conv5", "QLinearConv", "Conv"),
+    ("conv1", "Conv", "Conv"),
+    ("depthwise2", "Conv", "Conv"),
+    ("pointwise3", "Conv", "Conv"),
+    ("conv4", "Conv", "Conv"),
+    ("conv5", "Conv", "Conv"),
     ("residual", "Add", "QuantizedBinary"),
     ("max", "MaxPool", "MaxPool"),
     ("mean", "GlobalAveragePool", "GlobalAveragePool"),
     ("flat", "Flatten", "Reshape"),
-    ("dense6", "QGemm", "Conv"),
+    ("dense6", "Gemm", "Conv"),
     ("softmax", "Softmax", "Softmax"),
     ("probabilities_DequantizeLinear", "DequantizeLinear", "Dequantize"),
 ]

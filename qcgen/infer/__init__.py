@@ -2,139 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.infer import linear, pointwise, shape, window
-from qcgen.infer.facts import Facts, Shape, TensorType
-from qcgen.infer.recurrent import RECURRENT, recurrent
+from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
+from qcgen.infer.pointwise import broadcasted, like_first
+from qcgen.infer.recurrent import recurrent
 from qcgen.ir.graph import Dim, Graph, Node, Value
-from qcgen.ir.types import DType
+from qcgen.ir.types import Array, DType
 
-TypeRule = Callable[[Facts], tuple[TensorType, ...]]
-"""From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
+CODES = slice(0, 4, 3)
+"""The two tensors of an operator that reads each with its scale and its zero point."""
 
-FUNCTIONS = (
-    *(
-        "Abs",
-        "BatchNormalization",
-        "Ceil",
-        "Celu",
-        "Cos",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "Log",
-        "Mish",
-        "Neg",
-        "Reciprocal",
-        "Round",
+ROWS: tuple[tuple[str, str, TypeRule], ...] = (
+    (
+        "",
+        """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity
+        InstanceNormalization LayerNormalization LeakyRelu Log LogSoftmax Mish Neg Not PRelu Reciprocal Relu Round Selu
+        Shrink Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh ThresholdedRelu""",
+        rule(like_first, 0),
     ),
-    *("Selu", "Shrink", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "ThresholdedRelu"),
+    ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
+    ("", "Add Div Mod Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
+    ("", "ArgMax ArgMin", rule(shape.arg_max, DType.INT64)),
+    ("", "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
+    ("", "Cast", rule(like_first, pointwise.cast)),
+    ("", "Concat", rule(shape.concat, 0)),
+    ("", "Constant", pointwise.constant),
+    ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), pointwise.filling)),
+    ("", "Conv", rule(window.convolution, 0)),
+    ("", "ConvInteger", rule(window.convolution, DType.INT32)),
+    ("", "DepthToSpace", rule(shape.depth_to_space, 0)),
+    ("", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
+    ("", "Dropout", rule(like_first, 0, DType.BOOL)),
+    ("", "DynamicQuantizeLinear", pointwise.dynamic_quantize),
+    ("", "Expand", rule(shape.expand, 0)),
+    ("", "Flatten", rule(shape.flatten, 0)),
+    ("", "Gather", rule(shape.gather, 0)),
+    ("", "GatherElements", rule(like_first, 0, of=slice(1, 2))),
+    ("", "GRU LSTM", recurrent),
+    ("", "Gemm", rule(linear.gemm, 0)),
+    ("", "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
+    ("", "If", pointwise.branches),
+    ("", "MatMul", rule(linear.matmul, 0)),
+    ("", "MatMulInteger", rule(linear.matmul, DType.INT32)),
+    ("", "Max Min", rule(broadcasted, 0)),
+    ("", "Pad", rule(shape.pad, 0, keeps_rank=True)),
+    ("", "QLinearConv", rule(window.convolution, 7, of=CODES)),
+    ("", "QLinearMatMul", rule(linear.matmul, 7, of=CODES)),
+    ("", "QuantizeLinear", rule(like_first, pointwise.quantized)),
+    ("", "Range", rule(shape.range_, 0)),
+    ("", "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum", rule(shape.reduce, 0)),
+    ("", "Reshape", rule(shape.reshape, 0)),
+    ("", "Resize", rule(shape.resize, 0, keeps_rank=True)),
+    ("", "Shape", rule(shape.shape, DType.INT64)),
+    ("", "Slice", rule(shape.slice_, 0, keeps_rank=True)),
+    ("", "SpaceToDepth", rule(shape.space_to_depth, 0)),
+    ("", "Split", shape.split),
+    ("", "Squeeze", rule(shape.squeeze, 0)),
+    ("", "Tile", rule(shape.tile, 0, keeps_rank=True)),
+    ("", "TopK", rule(shape.top_k, 0, DType.INT64)),
+    ("", "Transpose", rule(shape.transpose, 0)),
+    ("", "Unsqueeze", rule(shape.unsqueeze, 0)),
+    ("", "Where", rule(broadcasted, (1, 2), of=slice(3))),
+    ("com.microsoft", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
+    ("com.microsoft", "DynamicQuantizeLSTM", recurrent),
+    ("com.microsoft", "FusedConv NhwcFusedConv", rule(window.convolution, 0)),
+    ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QuickGelu", rule(like_first, 0)),
+    ("com.microsoft", "MatMulNBits", rule(linear.matmul_of_blocks, 0)),
+    ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(window.pooling, 0, DType.INT64)),
+    ("com.microsoft", "QGemm", rule(linear.gemm, pointwise.quantized_product, of=CODES)),
+    ("com.microsoft", "QLinearAdd QLinearMul", rule(broadcasted, (0, 3), of=CODES)),
+    ("com.microsoft", "QLinearConcat", rule(shape.concat, 1, of=slice(2, None, 3))),
+    ("com.microsoft", "QLinearConv", rule(window.convolution, 7, of=CODES)),
+    ("com.microsoft", "QLinearGlobalAveragePool", rule(window.global_pooling, 0)),
+    ("com.microsoft", "QuantizeLinear", rule(like_first, pointwise.quantized)),
+    (NHWC_DOMAIN, "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
+    (NHWC_DOMAIN, "Conv", rule(window.convolution, 0)),
+    (NHWC_DOMAIN, "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
+    (NHWC_DOMAIN, "QLinearConv", rule(window.convolution, 7, of=CODES)),
 )
-"""Operators of ai.onnx whose result is like their first input."""
-
-COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-"""Operators of ai.onnx that give truth values."""
+"""The domain and the names of operators that have one rule, and that."""
 
 RULES: dict[tuple[str, str], TypeRule] = {
-    **{("", op_type): pointwise.unary for op_type in FUNCTIONS},
-    **dict.fromkeys((("", op_type) for op_type in (*COMPARISONS, "And", "Or", "Xor")), pointwise.comparison),
-    **dict.fromkeys(RECURRENT, recurrent),
-    ("", "Add"): pointwise.binary,
-    ("", "ArgMax"): shape.arg_max,
-    ("", "ArgMin"): shape.arg_max,
-    ("", "AveragePool"): window.pooling,
-    ("", "Cast"): pointwise.cast,
-    ("", "Clip"): pointwise.unary,
-    ("", "Concat"): shape.concat,
-    ("", "Constant"): pointwise.constant,
-    ("", "ConstantOfShape"): pointwise.constant_of_shape,
-    ("", "Conv"): window.convolution,
-    ("", "ConvInteger"): window.convolution,
-    ("", "DepthToSpace"): shape.depth_to_space,
-    ("", "DequantizeLinear"): pointwise.dequantize,
-    ("", "Div"): pointwise.binary,
-    ("", "Dropout"): pointwise.dropout,
-    ("", "DynamicQuantizeLinear"): pointwise.dynamic_quantize,
-    ("", "Expand"): shape.expand,
-    ("", "Flatten"): shape.flatten,
-    ("", "Gather"): shape.gather,
-    ("", "GatherElements"): shape.gather_elements,
-    ("", "Gemm"): linear.gemm,
-    ("", "GlobalAveragePool"): window.global_pooling,
-    ("", "GlobalMaxPool"): window.global_pooling,
-    ("", "HardSigmoid"): pointwise.unary,
-    ("", "HardSwish"): pointwise.unary,
-    ("", "Identity"): pointwise.unary,
-    ("", "If"): pointwise.branches,
-    ("", "InstanceNormalization"): pointwise.unary,
-    ("", "LayerNormalization"): pointwise.unary,
-    ("", "LeakyRelu"): pointwise.unary,
-    ("", "LogSoftmax"): pointwise.unary,
-    ("", "MatMul"): linear.matmul,
-    ("", "MatMulInteger"): linear.matmul_integer,
-    ("", "MaxPool"): window.pooling,
-    ("", "Max"): pointwise.variadic,
-    ("", "Min"): pointwise.variadic,
-    ("", "Mul"): pointwise.binary,
-    ("", "Not"): pointwise.unary,
-    ("", "PRelu"): pointwise.unary,
-    ("", "Pow"): pointwise.binary,
-    ("", "Pad"): shape.pad,
-    ("", "QLinearConv"): window.convolution,
-    ("", "QLinearMatMul"): linear.quantized_matmul,
-    ("", "QuantizeLinear"): pointwise.quantize,
-    ("", "ReduceL2"): shape.reduce,
-    ("", "Range"): pointwise.range_,
-    ("", "ReduceMax"): shape.reduce,
-    ("", "ReduceMean"): shape.reduce,
-    ("", "ReduceMin"): shape.reduce,
-    ("", "ReduceSum"): shape.reduce,
-    ("", "Relu"): pointwise.unary,
-    ("", "Reshape"): shape.reshape,
-    ("", "Resize"): shape.resize,
-    ("", "Shape"): shape.shape,
-    ("", "Sigmoid"): pointwise.unary,
-    ("", "Slice"): shape.slice_,
-    ("", "Softmax"): pointwise.unary,
-    ("", "SpaceToDepth"): shape.space_to_depth,
-    ("", "Split"): shape.split,
-    ("", "Squeeze"): shape.squeeze,
-    ("", "Sub"): pointwise.binary,
-    ("", "Tanh"): pointwise.unary,
-    ("", "Tile"): shape.tile,
-    ("", "TopK"): shape.top_k,
-    ("", "Transpose"): shape.transpose,
-    ("", "Unsqueeze"): shape.unsqueeze,
-    ("", "Where"): pointwise.where,
-    ("com.microsoft", "DequantizeLinear"): pointwise.dequantize,
-    ("com.microsoft", "FusedConv"): window.convolution,
-    ("com.microsoft", "MatMulNBits"): linear.matmul_of_blocks,
-    ("com.microsoft", "NhwcFusedConv"): window.convolution,
-    ("com.microsoft", "NhwcMaxPool"): window.pooling,
-    ("com.microsoft", "Gelu"): pointwise.unary,
-    ("com.microsoft", "QuickGelu"): pointwise.unary,
-    ("com.microsoft", "QGemm"): linear.quantized_gemm,
-    ("com.microsoft", "QLinearAdd"): pointwise.quantized_binary,
-    ("com.microsoft", "QLinearAveragePool"): window.quantized_pooling,
-    ("com.microsoft", "QLinearConcat"): shape.quantized_concat,
-    ("com.microsoft", "QLinearConv"): window.convolution,
-    ("com.microsoft", "QLinearGlobalAveragePool"): window.quantized_global_pooling,
-    ("com.microsoft", "QLinearLeakyRelu"): pointwise.unary,
-    ("com.microsoft", "QLinearMul"): pointwise.quantized_binary,
-    ("com.microsoft", "QLinearSigmoid"): pointwise.unary,
-    ("com.microsoft", "QLinearSoftmax"): pointwise.unary,
-    ("com.microsoft", "QuantizeLinear"): pointwise.quantize,
-    (NHWC_DOMAIN, "AveragePool"): window.pooling,
-    (NHWC_DOMAIN, "Conv"): window.convolution,
-    (NHWC_DOMAIN, "GlobalAveragePool"): window.global_pooling,
-    (NHWC_DOMAIN, "GlobalMaxPool"): window.global_pooling,
-    (NHWC_DOMAIN, "MaxPool"): window.pooling,
-    (NHWC_DOMAIN, "QLinearConv"): window.convolution,
+    (domain, op_type): types for domain, op_types, types in ROWS for op_type in op_types.split()
 }
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 
@@ -156,36 +110,35 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
     """
     values = dict(graph.values)
     results: dict[str, Value] = {}
-    for name, array in graph.constants.items():
-        values[name] = Value(name, DType.of(array), tuple(array.shape))
+    values |= {name: value_of(name, array) for name, array in graph.constants.items()}
     for node in graph.nodes:
-        types = _types(graph, node, values)
-        for index, name in enumerate(node.outputs):
+        types = dict(zip(node.outputs, types_of(node, values, graph.constants), strict=False))
+        for name in filter(None, node.outputs):
             declared = graph.value(name)
-            if index < len(types) and name:
-                results[name] = Value(name, *types[index])
-                values[name] = _merged(results[name], declared)
-            elif name:
-                values[name] = declared
-                failed = not types and (node.domain, node.op_type) in RULES
-                results[name] = Value(name, None, None) if failed else declared
+            results[name] = Value(name, *types[name]) if name in types else declared
+            values[name] = _merged(results[name], declared)
     return {**values, **results}
 
 
-def _types(graph: Graph, node: Node, values: Mapping[str, Value]) -> tuple[TensorType, ...]:
-    rule = RULES.get((node.domain, node.op_type))
-    if rule is None:
+def value_of(name: str, array: Array) -> Value:
+    """What is known of a constant."""
+    return Value(name, DType.of(array), tuple(array.shape))
+
+
+def types_of(node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]) -> tuple[TensorType, ...]:
+    """What the rule of a node's operator says of these inputs; without one nothing."""
+    if (types := RULES.get((node.domain, node.op_type))) is None:
         return ()
     facts = Facts(
         node,
         inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
-        constants=tuple(graph.constants.get(name) for name in node.inputs),
+        constants=tuple(constants.get(name) for name in node.inputs),
     )
-    try:
-        return rule(facts)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
-        # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
-        return ()
+    found: tuple[TensorType, ...] = ()
+    # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
+    with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
+        found = types(facts)
+    return found or (TensorType(None, None),) * len(node.outputs)
 
 
 def _merged(first: Value, second: Value) -> Value:
@@ -194,7 +147,7 @@ def _merged(first: Value, second: Value) -> Value:
 
 
 def _merged_shape(first: Shape | None, second: Shape | None) -> Shape | None:
-    if first is None or second is None or len(first) != len(second):
+    if first is None or second is None or first == second or len(first) != len(second):
         return second if first is None else first
     return tuple(_merged_dim(a, b) for a, b in zip(first, second, strict=True))
 

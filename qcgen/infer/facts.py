@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,10 @@ class TensorType(NamedTuple):
 
     dtype: DType | None
     shape: Shape | None
+
+
+class Unknown(Exception):
+    """What the rule for a shape needs is not known."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,11 @@ class Facts:
         """The shape of an input."""
         return self.inputs[index].shape if index < len(self.inputs) else None
 
-    def constant(self, index: int) -> Array | None:
-        """The elements of an input, None if it is absent or not constant."""
-        return self.constants[index] if index < len(self.constants) else None
-
-    def same(self, index: int = 0) -> TensorType:
-        """The type and shape of an input."""
-        return TensorType(self.dtype(index), self.shape(index))
+    def known_shape(self, index: int = 0) -> Shape:
+        """The shape of an input that must be known."""
+        if (shape := self.shape(index)) is None:
+            raise Unknown
+        return shape
 
     def integer(self, name: str, default: int) -> int:
         """An integer attribute."""
@@ -61,12 +63,60 @@ class Facts:
         value = self.node.attributes.get(name)
         return None if value is None else integers(value)
 
-    def integers_at(self, index: int, name: str) -> tuple[int, ...] | None:
-        """A list of integers that older opsets have as an attribute and newer ones as a constant input."""
-        if self.has(index):
-            array = self.constant(index)
-            return None if array is None else integers(array)
-        return self.integers(name)
+    def integers_at(self, index: int, name: str = "") -> tuple[int, ...] | None:
+        """A list of integers that older opsets have as an attribute and newer ones as an input, None if it is absent.
+
+        An input must be constant.
+        """
+        if not self.has(index):
+            return self.integers(name)
+        if (array := self.constants[index]) is None:
+            raise Unknown
+        return integers(array)
+
+    def known_integers(self, index: int, name: str = "") -> tuple[int, ...]:
+        """The same of a list that must be there."""
+        if (found := self.integers_at(index, name)) is None:
+            raise Unknown
+        return found
+
+
+TypeRule = Callable[[Facts], tuple[TensorType, ...]]
+"""From what is known of a node's inputs to the types of its outputs, as many as the rule knows."""
+
+ShapeRule = Callable[[Facts], Shape | None]
+"""From the same to the shape of every output; None, or Unknown, if it is not known."""
+
+ElementRule = int | DType | tuple[int | DType, ...] | Callable[[Facts], DType | None]
+"""The element type of an output: that of an input, one, the first of these that is known, or what a function says."""
+
+
+def rule(shape: ShapeRule, *elements: ElementRule, of: slice | None = None, keeps_rank: bool = False) -> TypeRule:
+    """The rule for outputs of one shape with these elements; the rule for the shape sees the inputs ``of`` alone.
+
+    ``keeps_rank``: where nothing else is known of the shape, it has as many axes as the first input.
+    """
+
+    def types(facts: Facts) -> tuple[TensorType, ...]:
+        try:
+            dims = shape(Facts(facts.node, facts.inputs[of], facts.constants) if of else facts)
+        except Unknown:
+            x = facts.shape(0)
+            dims = (None,) * len(x) if keeps_rank and x is not None else None
+        return tuple(TensorType(_element(facts, each), dims) for each in elements)
+
+    return types
+
+
+def _element(facts: Facts, element: ElementRule) -> DType | None:
+    match element:
+        case int():
+            return facts.dtype(element)
+        case DType():
+            return element
+        case tuple():
+            return next((found for each in element if (found := _element(facts, each))), None)
+    return element(facts)
 
 
 def integers(values: object) -> tuple[int, ...]:

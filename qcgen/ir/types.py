@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -75,11 +76,16 @@ class DType(Enum):
         """The largest value of an integer type, or of bool."""
         return 1 if self is DType.BOOL else int(np.iinfo(self.numpy).max)
 
-    @classmethod
-    def of(cls, array: Array) -> DType:
+    @staticmethod
+    def of(array: Array) -> DType:
         """The type of a numpy array's elements."""
-        name = {"float32": "float", "float64": "double"}.get(array.dtype.name, array.dtype.name)
-        return cls(name) if name in cls._value2member_map_ else cls.OTHER
+        return _type_of(array.dtype)
+
+
+@cache
+def _type_of(dtype: np.dtype[Any]) -> DType:
+    name = {"float32": "float", "float64": "double"}.get(dtype.name, dtype.name)
+    return DType(name) if name in DType._value2member_map_ else DType.OTHER
 
 
 class Layout(Enum):

@@ -42,7 +42,7 @@ from qcgen.lower import (
 )
 from qcgen.lower.codes import is_in_float
 from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
-from qcgen.lower.orion import lower_orion
+from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
 from qcgen.lower.recurrent import lower_dynamic_lstm, lower_gru, lower_lstm
 from qcgen.lower.source import tensor_of
@@ -238,6 +238,7 @@ def _lower_nodes(graph: Graph) -> list[Operator]:
 def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]:
     operators: list[Operator] = []
     problems: list[Problem] = []
+    graph = convolutions_of_codes(graph)
     for node in graph.nodes:
         if (node.domain, node.op_type) != ("", "QLinearConv"):
             where = f"node {node.name!r} ({node.operator})"

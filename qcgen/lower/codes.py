@@ -9,7 +9,7 @@ import numpy as np
 from qcgen.arithmetic import exact_multiplier, requantization_scale
 from qcgen.intervals import accumulators
 from qcgen.ir.graph import Graph, Node, fresh
-from qcgen.ir.program import Conv, Float32s, Lookup, RoundOnce, Tensor
+from qcgen.ir.program import Conv, Float32s, Lookup, Requantize, RoundOnce, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.lower.source import Q8, Source, quantization_of
 
@@ -74,37 +74,46 @@ def codes_of(source: Source, index: int) -> ConstantCodes | None:
     return ConstantCodes(codes, scale.reshape(-1), zero_point.reshape(-1), axis)
 
 
-def wide_codes(source: Source, *indices: int) -> tuple[Tensor, ...] | None:
-    """The codes of these inputs and of the output, per tensor, if all of them are such and some have 16 bits."""
-    found = (*(source.codes(index, *CODES) for index in indices), source.quantized(*CODES))
-    tensors = tuple(tensor for tensor in found if tensor is not None)
-    is_wide = len(tensors) == len(found) and any(tensor.dtype.is_16_bit for tensor in tensors)
-    return tensors if is_wide else None
+def product_of_codes(
+    source: Source, conv: Conv, ends: tuple[Tensor, ...], axis: int, alpha: float = 1.0
+) -> Conv | None:
+    """A convolution, or a product that is one, of codes instead of numbers: ``ends``, x and y, in place of its.
 
-
-def wide_product(source: Source, conv: Conv, ends: tuple[Tensor, ...] | None, axis: int) -> Conv | None:
-    """A convolution, or a product that is one, of wide codes instead of numbers: ``ends``, x and y, in place of its.
-
-    ``axis`` is that of the output channels in the weights, the second input; the third one is the bias. Requantized by
-    (72). None unless the weights are codes of 8 bits, per tensor or channel, and the bias fits int32.
+    ``axis`` is that of the output channels in the weights, the second input; the third one is the bias, if there is
+    one; ``alpha`` multiplies the scale. None unless the weights are codes of 8 bits, per tensor or channel, and the
+    bias has a good form in int32.
     """
     by, channels = codes_of(source, 1), conv.geometry.out_channels
-    if ends is None or by is None or by.axis not in (None, axis):
+    if by is None or by.axis not in (None, axis):
         return None
     x, y = (replace(tensor, layout=like.layout) for tensor, like in zip(ends, (conv.x, conv.y), strict=True))
-    x_scale, y_scale = np.float32(quantization_of(x).scale), np.float32(quantization_of(y).scale)
+    with np.errstate(over="ignore", under="ignore"):
+        x_scale, y_scale = (
+            np.float32(alpha) * np.float32(quantization_of(x).scale),
+            np.float32(quantization_of(y).scale),
+        )
+        unit = x_scale * by.scale
     scale = requantization_scale(np.asarray(x_scale), by.scale, np.asarray(y_scale))
-    bias = _nearest(source, channels, np.float64(x_scale) * by.scale) if source.has(2) else np.zeros(channels, np.int32)
-    if bias is None or not (np.isfinite(scale) & (scale > 0)).all():
-        return None
+    is_wide = are_wide(ends)
+    bias = np.zeros(channels, np.int32)
+    if source.has(2):
+        found = _nearest(source, np.float64(x_scale) * by.scale) if is_wide else _integers(source, unit, y_scale)
+        row = None if found is None else _row(found, channels)
+        if row is None:
+            return None
+        bias = row
     codes = np.moveaxis(by.codes, axis, 0).reshape(conv.weights.shape)
     zeros = np.array(np.broadcast_to(by.zero_point.astype(np.int32), (channels,)))
     product = replace(conv, x=x, y=y, x_zero_point=quantization_of(x).zero_point, weights=np.ascontiguousarray(codes))
-    return _rounded_once(replace(product, w_zero_point=zeros, bias=bias), x_scale, by.scale, y_scale)
+    product = replace(product, w_zero_point=zeros, bias=bias)
+    if is_wide:
+        return _rounded_once(product, x_scale, by.scale, y_scale)
+    bounds = quantization_of(y).zero_point, y.dtype.low, y.dtype.high
+    return replace(product, epilogue=Requantize(np.array(np.broadcast_to(scale, (channels,))), *bounds))
 
 
 def _rounded_once(conv: Conv, x_scale: np.float32, w_scale: Float32s, y_scale: np.float32) -> Conv:
-    """The convolution with its output step."""
+    """The convolution with its output step, (72)."""
     none, channels = np.zeros(0, np.int64), conv.geometry.in_channels
     bounds = quantization_of(conv.y).zero_point, conv.y.dtype.low, conv.y.dtype.high
     exact = replace(conv, epilogue=RoundOnce(none, none, *bounds))
@@ -114,36 +123,91 @@ def _rounded_once(conv: Conv, x_scale: np.float32, w_scale: Float32s, y_scale: n
     return replace(exact, epilogue=RoundOnce(*exact_multiplier(x_scale, scales, y_scale, largest), *bounds))
 
 
-def _nearest(source: Source, channels: int, unit: Array) -> Array | None:
-    """The bias (M,) int32 that is nearest to the model's in these units, (M,) or (1,) float64; None if it is too large.
+# The bias, the third input, in units of the accumulator.
+
+SHIFT = 1 / 128
+"""How far, in output codes, rounding may move a bias that was quantized with a scale of its own.
+
+onnxruntime computes such a model in float; a smaller shift changes an output only where it lay this close to a tie.
+"""
+
+RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-2, 1e-6
+"""onnxruntime takes scales for equal that differ by no more than this (measured on its default session)."""
+
+
+def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | None:
+    """The bias as onnxruntime adds it to codes of 8 bits, None if it has no good form in int32.
+
+    int32 codes in units of the accumulator are taken as they are; those of Gemm always, whose scale onnxruntime does
+    not compare. Floats are divided by the unit in float32 and rounded half to even. Codes in other units are rescaled.
+    """
+    if not source.is_constant(2) or not (np.isfinite(unit) & (unit > 0)).all():
+        return None
+    maker = source.dequantized(2)
+    if maker is None:
+        with np.errstate(all="ignore"):
+            return _int32(np.rint(source.array(2) / unit))
+    codes, scale = maker.array(0), maker.array(1)
+    zero_point = maker.array(2) if maker.has(2) else np.zeros((), codes.dtype)
+    if not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
+        return None
+    is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
+    if is_plain and (source.node.op_type == "Gemm" or _is_in_units(scale, unit)):
+        return codes
+    exact = (codes.astype(np.float64) - zero_point) * scale.astype(np.float64) / unit.astype(np.float64)
+    rounded = np.rint(exact)
+    return _int32(rounded) if (np.abs(rounded - exact) * unit / y_scale <= SHIFT).all() else None
+
+
+def _is_in_units(scale: Array, unit: Float32s) -> bool:
+    """Whether the codes of a bias are in units (M,) or () of the accumulator, as nearly as onnxruntime demands it."""
+    given, wanted = scale.astype(np.float64), unit.astype(np.float64)
+    if given.size not in (1, wanted.size) and wanted.size != 1:
+        return False
+    return bool(np.all(np.abs(given - wanted) <= ABSOLUTE_SLACK + RELATIVE_SLACK * wanted))
+
+
+def _nearest(source: Source, unit: Array) -> Array | None:
+    """The bias in int32 that is nearest to the model's in these units, (M,) or (1,) float64; None if it is too large.
 
     Of activations of 16 bits a unit is far less than a code. ConstantCodes stand for more digits than float32 holds.
     """
     real, maker = source.array(2).astype(np.float64), source.dequantized(2)
-    if maker is not None and maker.array(1).size in (1, channels) and not maker.integer("block_size", 0):
+    if maker is not None and not maker.integer("block_size", 0):
         zero_point = maker.array(2) if maker.has(2) else np.zeros(1)
         real = (maker.array(0) - zero_point.astype(np.float64)) * maker.array(1).astype(np.float64)
     with np.errstate(all="ignore"):
-        values = np.rint(real / unit)
-    is_row = values.size == 1 or (values.size == channels and values.shape[-1] == channels)
-    if not is_row or not (np.abs(values) < 2.0**31).all():
+        return _int32(np.rint(real / unit))
+
+
+def _int32(values: Array) -> Array | None:
+    """The values as int32, None if they are too large."""
+    return np.asarray(values.astype(np.int32)) if (np.abs(values) < 2.0**31).all() else None
+
+
+def _row(values: Array, channels: int) -> Array | None:
+    """One value a channel from (), (1,), (M,) or (1, M); None for another shape."""
+    if values.size != 1 and (values.size != channels or values.shape[-1] != channels):
         return None
-    return np.array(np.broadcast_to(values.reshape(-1), (channels,)).astype(np.int32))
+    return np.array(np.broadcast_to(values.reshape(-1), (channels,)))
 
 
 # What onnxruntime computes in float although it becomes integers here.
 
 OPERANDS = {
     **{("", op_type): (0,) for op_type in ("AveragePool", "GlobalAveragePool", "Softmax")},
-    **{("", op_type): (0, 1) for op_type in ("Add", "Mul")},
+    **{("", op_type): (0, 1) for op_type in ("Add", "Conv", "Gemm", "MatMul", "Mul")},
 }
 """The inputs that are codes, of operators that onnxruntime has for codes of 8 bits."""
+
+PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
 def is_in_float(node: Node, graph: Graph) -> bool:
     """Whether onnxruntime computes a node in float although it becomes integers here, for the user to be told.
 
-    It adds up codes in none of the reductions. Elsewhere all codes must be of one type of 8 bits.
+    It adds up codes in none of the reductions. Elsewhere all codes must be of one type of 8 bits; it has integer
+    kernels for int8 by int8, and uint8 by both, whose bias is in units of the accumulator.
     """
     if node.in_float or node.op_type in ("ReduceMean", "ReduceSum"):
         return True
@@ -152,6 +216,20 @@ def is_in_float(node: Node, graph: Graph) -> bool:
     xs = [maker.tensor(0) for maker in codes if maker is not None]
     if y is None or not xs or any(x.dtype not in Q8 for x in xs):
         return False
+    is_product = node.op_type in PRODUCTS
+    has_types = {x.dtype for x in (xs[:1] if is_product else xs)} == {y.dtype}
+    has_kernel = not is_product or [x.dtype for x in xs] != [DType.INT8, DType.UINT8]
     is_narrow = any(x.name in graph.narrow for x in xs)
     quantize = graph.quantizer(node)
-    return (quantize is not None and quantize.in_float) or is_narrow or {x.dtype for x in xs} != {y.dtype}
+    stays = quantize is not None and quantize.in_float
+    return stays or is_narrow or not has_types or not has_kernel or _is_foreign(source)
+
+
+def _is_foreign(source: Source) -> bool:
+    """Whether the bias of a Conv is quantized in other units than those of the accumulator."""
+    bias, w = source.dequantized(2) if source.node.op_type == "Conv" else None, codes_of(source, 1)
+    x = source.codes(0, *Q8)
+    if bias is None or w is None or x is None:
+        return False
+    is_plain = DType.of(bias.array(0)) is DType.INT32 and not (bias.has(2) and bias.array(2).any())
+    return not (is_plain and _is_in_units(bias.array(1), np.float32(quantization_of(x).scale) * w.scale))

@@ -22,7 +22,7 @@ from qcgen.ir.program import (
     ZeroPointCorrection,
 )
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.lower.codes import wide_codes, wide_product
+from qcgen.lower.codes import ends_of, product_of_codes
 from qcgen.lower.crop import cropped
 from qcgen.lower.source import Source, tensor_of
 
@@ -108,7 +108,7 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
 
 
 def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Float convolutions: Conv, FusedConv and NhwcFusedConv; Conv also of codes, some of them of 16 bits."""
+    """Float convolutions: Conv, FusedConv and NhwcFusedConv; Conv also of codes."""
     source, plain = _Source(node, graph), Source(node, graph)
     x = source.x()
     conv = Conv(
@@ -124,7 +124,8 @@ def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
         epilogue=_activation(node),
     )
     if (node.domain, node.op_type) == ("", "Conv"):
-        conv = wide_product(plain, conv, wide_codes(plain, 0), axis=0) or conv
+        ends = ends_of(plain, 0)
+        conv = (product_of_codes(plain, conv, ends, axis=0) if ends else None) or conv
     return cropped(conv, source.axes, graph)
 
 

@@ -23,9 +23,9 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.lower.codes import wide_codes, wide_product
+from qcgen.lower.codes import are_wide, codes_of, ends_of, product_of_codes
 from qcgen.lower.conv import corrected
-from qcgen.lower.source import Source
+from qcgen.lower.source import Q8, Source, quantization_of
 
 
 def row_geometry(x: Tensor, columns: int) -> ConvGeometry:
@@ -154,16 +154,16 @@ def lower_qgemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
         y = source.result(y_by)
         epilogue = _requantize(scaled, source.array(4), y_by, y.dtype, columns)
         return (*before, _product(source, x, y, a_by.zero_point, b, epilogue))
-    return (*before, *_dequantized(source, x, a_by.zero_point, b, scaled.scale))
+    return (*before, *_dequantized(source, x, b, scaled.scale, source.array(4)))
 
 
-def _dequantized(source: Source, x: Tensor, x_zero_point: int, b: Matrix, scale: float) -> tuple[Operator, ...]:
+def _dequantized(source: Source, x: Tensor, b: Matrix, x_scale: float, b_scale: Array) -> tuple[Operator, ...]:
     """The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale))."""
     y = source.result()
     with np.errstate(over="ignore", under="ignore"):
-        product = float(np.float32(scale) * source.array(4).astype(np.float32).reshape(()))
+        product = float(np.float32(x_scale) * b_scale.astype(np.float32).reshape(()))
     acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(product, 0))
-    raw = _product(source, x, acc, x_zero_point, b, RawAccumulator())
+    raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
     return (raw, Dequantize(source.node.name, source.node.op_type, acc, y))
 
 
@@ -184,31 +184,64 @@ def _bias_row(c: Array, columns: int) -> Array:
 
 
 def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Gemm: alpha * A * B + beta * C in float32, alpha and beta multiplied into the constants.
-
-    Where both are 1, also of codes, some of them of 16 bits.
-    """
+    """Gemm: alpha * A * B + beta * C of codes, or in float32, alpha and beta multiplied into the constants."""
     source = Source(node, graph)
     matrix = source.array(1).T if source.integer("transB", 0) else source.array(1)
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
     bias = _bias_row(source.array(2), matrix.shape[1]) * beta if source.has(2) else None
-    b = Matrix(matrix * alpha, bias=bias)
     x, before = _rows(source, source.tensor(0))
-    product = _product(source, x, source.result(), 0, b, FloatActivation())
-    ends = wide_codes(source, 0) if alpha == beta == 1 else None
-    if ends is not None:
-        (a, y), axis = ends, 0 if source.integer("transB", 0) else 1
-        codes, transposed = _rows(source, a)
-        wide = wide_product(source, product, (codes, y), axis)
-        if wide is not None:
-            return (*transposed, wide)
+    product = _product(source, x, source.result(), 0, Matrix(matrix * alpha, bias=bias), FloatActivation())
+    is_plain = alpha == beta == 1
+    if is_plain or (alpha > 0 and not source.has(2)):
+        found = _of_codes(source, product, axis=0 if source.integer("transB", 0) else 1, alpha=float(alpha))
+        if found is not None:
+            return found
     return (*before, product)
 
 
 def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """MatMul in float32, b constant or computed; also of codes, some of them of 16 bits, by a constant matrix."""
+    """MatMul of codes or in float32, b constant or computed."""
     source = Source(node, graph)
-    if not has_constant_matrix(source, 1):
+    if has_constant_matrix(source, 1):
+        product = _product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation())
+        return _of_codes(source, product, axis=1) or (product,)
+    a, b, y = source.codes(0, *Q8), source.codes(1, *Q8), source.quantized(*Q8)
+    if a is None or b is None or y is None:
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), (0, 0), FloatActivation())
-    product = _product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation())
-    return (wide_product(source, product, wide_codes(source, 0), axis=1) or product,)
+    a_by, b_by, y_by = (quantization_of(tensor) for tensor in (a, b, y))
+    epilogue = _requantize(a_by, np.asarray(b_by.scale), y_by, y.dtype, 1)
+    return _computed(source, a, b, y, (a_by.zero_point, b_by.zero_point), epilogue)
+
+
+def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> tuple[Operator, ...] | None:
+    """The product of codes by constant ones, whose columns lie along ``axis``; None if it has to be one of numbers.
+
+    Codes of 8 bits give numbers where nothing quantizes them: the last layer of classifiers. QGemm has one type for x
+    and y, and as in onnxruntime a float bias keeps a layer without QuantizeLinear in float.
+    """
+    ends, is_gemm = ends_of(source, 0), source.node.op_type == "Gemm"
+    if ends is not None and (are_wide(ends) or not is_gemm or ends[0].dtype is ends[1].dtype):
+        x, before = _rows(source, ends[0])
+        found = None if are_wide(ends) and alpha != 1 else product_of_codes(source, product, (x, ends[1]), axis, alpha)
+        if found is not None:
+            return (*before, found)
+    a, by = source.codes(0, *Q8), codes_of(source, 1)
+    if a is None or by is None or by.axis is not None or len(a.shape) != 2 or (ends and are_wide(ends)):
+        return None
+    bias = _int32_row(source, by.codes.shape[axis]) if source.has(2) else None
+    if source.has(2) and bias is None:
+        return None
+    x, before = _rows(source, a)
+    b = Matrix(by.codes if axis else by.codes.T, by.zero_point, bias)
+    scale = np.float32(alpha) * np.float32(quantization_of(a).scale)
+    return (*before, *_dequantized(source, x, b, float(scale), by.scale))
+
+
+def _int32_row(source: Source, columns: int) -> Array | None:
+    """The codes of a bias that is dequantized from int32 constants, one a column or one in all, zero point 0."""
+    maker = source.dequantized(2)
+    if maker is None or not maker.is_constant(0) or maker.array(1).size > 1 or (maker.has(2) and maker.array(2).any()):
+        return None
+    codes = maker.array(0)
+    is_row = codes.size in (1, columns) and codes.shape[-1:] in ((), (1,), (columns,))
+    return codes if is_row and DType.of(codes) is DType.INT32 else None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Int64s, OrionConv, Tensor
+from qcgen.ir.graph import Graph, Node, fresh
+from qcgen.ir.program import Conv, Int64s, OrionConv, Requantize, Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.lower.conv import conv_geometry
+from qcgen.lower.conv import conv_geometry, lower_float_conv
+from qcgen.lower.source import Source
 from qcgen.options import spelt
 from qcgen.orion.arithmetic import MAGNITUDE_MAX, multiply
 from qcgen.orion.intervals import accumulators, safe_accumulators
@@ -93,6 +94,47 @@ INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_sca
 
 PER_TENSOR = "quantize per tensor: Orion's arithmetic has one scale and one zero point for a whole tensor"
 INITIALIZER = "make it an initializer or a Constant node"
+
+
+def convolutions_of_codes(graph: Graph) -> Graph:
+    """The graph in which a Conv between DequantizeLinear and QuantizeLinear is a QLinearConv of the same operands.
+
+    A bias of other units, and zero points that the model leaves out, are constants of their own.
+    """
+    constants, nodes, made = dict(graph.constants), list[Node](), set[str]()
+    for node in graph.nodes:
+        conv = lower_float_conv(node, graph)[-1] if (node.domain, node.op_type) == ("", "Conv") else None
+        if isinstance(conv, Conv) and isinstance(conv.epilogue, Requantize):
+            node = _as_qlinear_conv(node, graph, conv, constants)
+            made.add(node.outputs[0])
+        nodes.append(node)
+    nodes = [node for node in nodes if node.op_type != "QuantizeLinear" or node.outputs[0] not in made]
+    used = {name for node in nodes for name in node.inputs} | set(graph.outputs)
+    nodes = [node for node in nodes if used.intersection(node.outputs)]
+    return replace(graph, nodes=tuple(nodes), constants=constants)
+
+
+def _as_qlinear_conv(node: Node, graph: Graph, conv: Conv, constants: dict[str, Array]) -> Node:
+    source, quantize = Source(node, graph), graph.readers[node.outputs[0]][0]
+    inputs: list[str] = []
+    for maker, dtype in ((source.dequantized(0), conv.x.dtype), (source.dequantized(1), None)):
+        assert maker is not None, "a convolution of codes reads what is dequantized"
+        zero_point = np.zeros((), dtype.numpy if dtype else conv.weights.dtype)
+        inputs += [*maker.node.inputs[:2], _known(maker.node, zero_point, graph, constants)]
+    inputs += [quantize.inputs[1], _known(quantize, np.zeros((), conv.y.dtype.numpy), graph, constants)]
+    if source.has(2):
+        inputs.append(fresh(f"{node.input(2)}_quantized", graph.names))
+        constants[inputs[-1]] = conv.bias
+    return replace(node, op_type="QLinearConv", inputs=tuple(inputs), outputs=(conv.y.name,), written=node.operator)
+
+
+def _known(node: Node, absent: Array, graph: Graph, constants: dict[str, Array]) -> str:
+    """The zero point of a QuantizeLinear or DequantizeLinear, a new constant if it is absent."""
+    if node.input(2):
+        return node.input(2)
+    name = fresh(f"{node.input(1)}_zero_point", graph.names)
+    constants[name] = absent
+    return name
 
 
 @dataclass

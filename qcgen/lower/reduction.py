@@ -89,7 +89,7 @@ def reduced_axes(named: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 def lower_arg_max(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """ArgMax and ArgMin of codes or float32 numbers, int64."""
     source = Source(node, graph)
-    x, y = source.tensor(0), source.result()
+    x, y = _compared(source), source.result()
     kind: Literal["max", "min"] = "max" if node.op_type == "ArgMax" else "min"
     axis, takes_last = source.integer("axis", 0) % len(x.shape), source.integer("select_last_index", 0) != 0
     return (ArgMax(node.name, node.op_type, x, y, kind, axis, takes_last),)
@@ -101,24 +101,26 @@ def lower_top_k(node: Node, graph: Graph) -> tuple[Operator, ...]:
     Behind DequantizeLinear the codes are compared, and only those that are found become numbers.
     """
     source = Source(node, graph)
-    codes, [values, places] = source.codes(0, *Q8), (*node.outputs, "")[:2]
-    x = source.tensor(0) if codes is None or not _are_told_apart(codes) else codes
+    x, [values, places] = _compared(source), (*node.outputs, "")[:2]
     axis, shape = source.integer("axis", -1) % len(x.shape), list(x.shape)
     shape[axis] = int(source.number(1)) if source.has(1) else source.integer("k", 0)
     found = source.result(index=1) if places else source.inner("places", DType.INT64, tuple(shape))
     top = TopK(node.name, node.op_type, x, found, axis, source.integer("largest", 1) != 0)
     if not values:
         return (top,)
-    if x is not codes:
+    if x.name == node.inputs[0]:
         return top, GatherElements(node.name, node.op_type, x, found, source.result(), axis)
     taken = replace(x, name=source.inner("codes", x.dtype, tuple(shape)).name, shape=tuple(shape))
     gather = GatherElements(node.name, node.op_type, x, found, taken, axis)
     return top, gather, Dequantize(node.name, node.op_type, taken, source.result())
 
 
-def _are_told_apart(codes: Tensor) -> bool:
-    """Whether larger codes are larger numbers, which they are not where both are infinite."""
+def _compared(source: Source) -> Tensor:
+    """The first input, or its codes where larger ones are larger numbers: they are not where both are infinite."""
+    codes = source.codes(0, *Q8)
+    if codes is None:
+        return source.tensor(0)
     by = quantization_of(codes)
     with np.errstate(over="ignore"):
         numbers = arithmetic.dequantize(np.arange(codes.dtype.low, codes.dtype.high + 1), by.scale, by.zero_point)
-    return bool((numbers[1:] > numbers[:-1]).all())
+    return codes if (numbers[1:] > numbers[:-1]).all() else source.tensor(0)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from qcgen.infer import infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
-from qcgen.rewrite.clamp_codes import clamp_earlier, compare_codes, drop_clamps
+from qcgen.rewrite.budget import Budget
+from qcgen.rewrite.clamp_codes import clamp_earlier, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops
-from qcgen.rewrite.fold_constants import FOLDS, Fold, fold_constants
+from qcgen.rewrite.fold_constants import fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.fuse import fuse_float_gemm
-from qcgen.rewrite.fuse_products import fuse_convolution, fuse_gemm, fuse_matmul
+from qcgen.rewrite.folds import FOLDS, Fold
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
     join_dynamic_quantize,
@@ -22,14 +22,13 @@ from qcgen.rewrite.join import (
     join_matmul_add,
     scale_behind_product,
 )
-from qcgen.rewrite.join_pairs import CONCAT, join_double_pairs, join_pairs, requantize_constants
+from qcgen.rewrite.join_pairs import join_double_pairs, join_pairs
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import merge_duplicates, remove_identities
 from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
-from qcgen.rewrite.sizes import Budget
 from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_blocks, write_out_products
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
@@ -47,18 +46,12 @@ PATTERNS: tuple[Pattern, ...] = (
     lower_conv_transpose,
     scale_weights_by_output,
     scale_weights_by_input,
-    fuse_convolution,
-    fuse_gemm,
-    fuse_matmul,
     join_gelu,
-    requantize_constants,
     join_pairs,
     drop_clamps,
     clamp_earlier,
     quantize_earlier,
     dequantize_later,
-    compare_codes,
-    fuse_float_gemm,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 
@@ -97,7 +90,7 @@ def rewrite(graph: Graph) -> Graph:
         graph = _folded(without_unused(chosen), FOLDS_BEFORE_FUSION, budget)
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
-    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear", CONCAT[1]) for node in graph.nodes):
+    if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         graph = without_unused(_fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
     for pattern in LAST:

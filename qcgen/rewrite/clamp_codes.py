@@ -1,16 +1,13 @@
-"""Clamps and comparisons of codes: bounds of the codes in place of float nodes."""
+"""Clamps of codes: earlier, or gone."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from qcgen.ir.graph import Node
 from qcgen.ir.types import DType
 from qcgen.rewrite.clamps import code_bounds
 from qcgen.rewrite.movement import is_movement
-from qcgen.rewrite.quantization import activation
 from qcgen.rewrite.wiring import Change, Wiring
 
 # Clamps of codes move in front of movements, to the operator that can do them along with its own work.
@@ -53,20 +50,3 @@ def drop_clamps(wiring: Wiring, node: Node) -> Change | None:
         return None
     outputs = tuple(output if name == node.inputs[0] else name for name in maker.outputs)
     return Change(node, (replace(maker, outputs=outputs),), remove=(maker,))
-
-
-# Where the largest of many numbers is, their codes tell.
-
-
-def compare_codes(wiring: Wiring, node: Node) -> Change | None:
-    """ArgMax and ArgMin of a dequantized tensor read its codes, if different codes are different numbers."""
-    if (node.domain, node.op_type) not in (("", "ArgMax"), ("", "ArgMin")):
-        return None
-    x = activation(wiring, node.input(0))
-    if x is None:
-        return None
-    with np.errstate(over="ignore"):
-        numbers = x.quantization.real_values(x.quantization.all_codes())
-    if not (numbers[1:] > numbers[:-1]).all():
-        return None
-    return Change(node, (replace(node, inputs=(x.codes, *node.inputs[1:])),))

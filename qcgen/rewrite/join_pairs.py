@@ -1,4 +1,4 @@
-"""Pairs of DequantizeLinear and QuantizeLinear that change nothing, or constants, vanish; two in a row become one."""
+"""Pairs of DequantizeLinear and QuantizeLinear that change nothing vanish; two in a row become one."""
 
 from __future__ import annotations
 
@@ -8,30 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.ir.graph import Node
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import Array
 from qcgen.rewrite.quantization import GraphQuantization, dequantized, is_dequantize, is_quantize, quantization_of
 from qcgen.rewrite.wiring import Change, Wiring
 
 
 def join_pairs(wiring: Wiring, node: Node) -> Change | None:
-    """QuantizeLinear behind DequantizeLinear: gone if both mean the same, or if the codes are constant."""
+    """QuantizeLinear behind DequantizeLinear, where both mean the same."""
     if not is_quantize(node):
         return None
     source, target = dequantized(wiring, node.input(0)), quantization_of(wiring, node)
-    if source is None or target is None:
+    if source is None or target is None or not source.quantization.same_as(target):
         return None
     output = node.outputs[0]
-    if source.quantization.same_as(target):
-        if output in wiring.outputs:
-            return Change(node, (Node(node.name, "Identity", "", (source.codes,), (output,), {}),))
-        return Change(node, rename={output: source.codes})
-    constant = wiring.constant(source.codes)
-    is_plain = source.quantization.is_8_bit_per_tensor and target.is_8_bit_per_tensor
-    if constant is None or not is_plain or output in wiring.outputs:
-        return None
-    name = wiring.fresh(f"{output}_codes")
-    codes = target.codes(source.quantization.real_values(constant))
-    return Change(node, constants={name: codes}, rename={output: name})
+    if output in wiring.outputs:
+        return Change(node, (Node(node.name, "Identity", "", (source.codes,), (output,), {}),))
+    return Change(node, rename={output: source.codes})
 
 
 # Quantized, dequantized, quantized and dequantized again: once is enough, with what both pairs can express.
@@ -103,38 +95,3 @@ def _common(first: GraphQuantization, second: GraphQuantization) -> tuple[Array,
     if not low <= zero_point <= high:
         return None
     return np.asarray(scale, np.float32), np.asarray(zero_point, first.dtype.numpy)
-
-
-# Constant codes that QLinearConcat joins to others get the meaning of its output when the model is compiled.
-
-CONCAT = ("com.microsoft", "QLinearConcat")
-
-
-def requantize_constants(wiring: Wiring, node: Node) -> Change | None:
-    """The first input of a QLinearConcat that is constant and has another scale or zero point than the output."""
-    if (node.domain, node.op_type) != CONCAT or len(node.inputs) < 2:
-        return None
-    target = _meaning(wiring, node, 0)
-    for index in range(2, len(node.inputs) - 1, 3):
-        codes, meaning = wiring.constant(node.input(index)), _meaning(wiring, node, index + 1)
-        if codes is None or meaning is None or target is None or DType.of(codes) is not meaning.dtype:
-            continue
-        if meaning.same_as(target):
-            continue
-        name = wiring.fresh(f"{node.input(index)}_requantized")
-        inputs = (*node.inputs[:index], name, *node.inputs[:2], *node.inputs[index + 3 :])
-        constants: dict[str, Array] = {name: target.codes(meaning.real_values(codes))}
-        return Change(node, (replace(node, inputs=inputs),), constants=constants, again=(node.name,))
-    return None
-
-
-def _meaning(wiring: Wiring, node: Node, index: int) -> GraphQuantization | None:
-    """The scale at an input and the zero point behind it, None if they are malformed."""
-    scale, zero_point = wiring.constant(node.input(index)), wiring.constant(node.input(index + 1))
-    if scale is None or zero_point is None or scale.dtype != np.float32 or scale.size != 1 or zero_point.size != 1:
-        return None
-    dtype = DType.of(zero_point)
-    if not dtype.is_quantized or not (np.isfinite(scale) & (scale > 0)).all():
-        return None
-    names = (node.input(index), node.input(index + 1))
-    return GraphQuantization(dtype, scale.reshape(()), zero_point.reshape(()), None, *names)

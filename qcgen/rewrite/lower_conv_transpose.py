@@ -12,8 +12,7 @@ import numpy as np
 from qcgen.geometry import MOST_PHASES, TransposedAxis
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.fuse_products import weights
-from qcgen.rewrite.quantization import Dequantized, dequantized
+from qcgen.rewrite.quantization import Dequantized, dequantized, weights
 from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.ir.graph import Node
-from qcgen.ir.types import Array
+from qcgen.ir.types import Array, DType
 from qcgen.rewrite.clamps import clamp_of
-from qcgen.rewrite.kept_in_float import stops_quantization
 from qcgen.rewrite.movement import CHOICES, data_inputs, is_movement, on_codes, pad_value
 from qcgen.rewrite.quantization import (
     Dequantized,
@@ -25,6 +24,9 @@ from qcgen.rewrite.quantization import (
 from qcgen.rewrite.wiring import Change, Wiring
 
 # Quantization moves in front of operators that commute with it.
+
+CROSSED = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+"""The operators in front of which onnxruntime, too, moves a QuantizeLinear."""
 
 
 def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
@@ -52,7 +54,7 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     meaning, constants = named(wiring, found.quantization, found.output)
     clamp = clamp_of(wiring, node)
     bounds = None if clamp is None else clamp.codes(found.quantization)
-    stops = stops_quantization(node, bounds, found.quantization.dtype)
+    stops = _stops_quantization(node, bounds, found.quantization.dtype)
     earlier = tuple(
         replace(
             found.node,
@@ -67,6 +69,15 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     before = (wiring.producers.get(source) for source in by_source)
     again = tuple(maker.name for maker in before if maker is not None and is_movement(maker))
     return Change(node, (*earlier, moved[0]), remove=(found.node,), constants={**constants, **moved[1]}, again=again)
+
+
+def _stops_quantization(node: Node, codes: tuple[int, int] | None, dtype: DType) -> bool:
+    """Whether a QuantizeLinear stays behind this node in onnxruntime, so that what is in front of it stays in float.
+
+    ``codes`` are the bounds of a Relu or Clip, None for a movement: one that reaches from end to end of the codes'
+    type is dropped there. Source: models as onnxruntime 1.32.0 optimizes them, with session.qdqisint8allowed=1.
+    """
+    return node.op_type not in CROSSED if codes is None else codes != (dtype.low, dtype.high)
 
 
 def _recodes(wiring: Wiring, node: Node) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qcgen import arithmetic
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
@@ -58,21 +59,13 @@ class GraphQuantization:
 
     def real_values(self, codes: Array) -> Array:
         """The float32 values of codes, as DequantizeLinear computes them; per tensor."""
-        difference = codes.astype(np.int64) - int(self.zero_point)
-        return np.asarray(difference.astype(np.float32) * np.float32(self.scale), np.float32)
+        return arithmetic.dequantize(codes, float(self.scale), int(self.zero_point))
 
     def codes(self, values: Array) -> Array:
-        """The codes of float32 values, as QuantizeLinear computes them; per tensor.
-
-        saturate(round_half_even(x / scale) + zero_point); onnxruntime clamps before it rounds, which is the same, and
-        gives NaN the lowest code.
-        """
-        zero = int(self.zero_point)
-        with np.errstate(over="ignore"):
-            quotient = values.astype(np.float32) / np.float32(self.scale)
-        low, high = np.float32(self.dtype.low - zero), np.float32(self.dtype.high - zero)
-        clamped = np.clip(np.where(np.isnan(quotient), low, quotient), low, high)
-        return np.asarray((np.rint(clamped).astype(np.int64) + zero).astype(self.dtype.numpy))
+        """The codes of float32 values, as QuantizeLinear computes them; per tensor."""
+        ends = self.dtype.low, self.dtype.high
+        codes = arithmetic.quantize(values, float(self.scale), int(self.zero_point), *ends)
+        return np.asarray(codes.astype(self.dtype.numpy))
 
     def all_codes(self) -> Array:
         """Every code of the type, from the smallest on."""
@@ -180,6 +173,14 @@ def activation_of_codes(wiring: Wiring, tensor: str) -> Dequantized | None:
     """The same for 8 or 16 bits."""
     found = dequantized(wiring, tensor)
     return found if found is not None and found.quantization.is_per_tensor else None
+
+
+def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:
+    """Constant 8-bit weights, dequantized per tensor or along an axis."""
+    found = dequantized(wiring, tensor)
+    if found is None or wiring.constant(found.codes) is None or not found.quantization.dtype.is_quantized:
+        return None
+    return found if found.quantization.axis in (None, axis) else None
 
 
 @dataclass(frozen=True)

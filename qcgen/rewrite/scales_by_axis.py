@@ -10,7 +10,6 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.fold_constants import float_constant
-from qcgen.rewrite.fuse_products import weights
 from qcgen.rewrite.quantization import (
     Dequantized,
     GraphQuantization,
@@ -18,6 +17,7 @@ from qcgen.rewrite.quantization import (
     is_dequantize,
     is_quantize,
     quantization_of,
+    weights,
 )
 from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 

@@ -13,7 +13,6 @@ from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, 
 from onnx import ModelProto, TensorProto, helper
 from qdq import A, B, Chain, Meaning
 
-from qcgen.infer import COMPARISONS
 from qcgen.infer.recurrent import DYNAMIC_LSTM
 
 IMAGE = (1, 2, 4, 5)
@@ -77,6 +76,7 @@ SLICE: Mapping[str, Spec] = {
     "axes": ints(2, 3),
     "steps": ints(1, -2),
 }
+COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 FLOAT_FUNCTIONS = (
     *(
         "Abs",

@@ -253,14 +253,17 @@ def _elementwise(op: QuantizedBinary | Lookup, order: Order, rows: int) -> Opera
 
 
 def window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> Stage | None:
-    """A convolution or a pool of ``rows`` rows a call; None if the first of its windows lies outside the image."""
+    """A convolution or a pool of ``rows`` rows a call; None if the first of its windows lies outside the image.
+
+    Nor where rows outside would have to hold the lowest float: they hold codes, or zeros.
+    """
     g = op.geometry
     window = (rows - 1) * g.strides[0] + (g.kernel[0] - 1) * g.dilations[0] + 1
     below = (g.output[0] - 1) * g.strides[0] - g.pads_begin[0] + window - (rows - 1) * g.strides[0] - g.input[0]
     is_padded = g.pads_begin[0] > 0 or below > 0
-    padding = (op.x_zero_point if isinstance(op, Conv) else op.x.dtype.low) if is_padded else None
-    if g.pads_begin[0] >= window:
+    if g.pads_begin[0] >= window or (is_padded and isinstance(op, MaxPool) and op.x.dtype.is_float):
         return None  # a window of padding alone
+    padding = (op.x_zero_point if isinstance(op, Conv) else op.x.dtype.low) if is_padded else None
     part = replace(
         op,
         x=short(op.x, step.xs[0], window),

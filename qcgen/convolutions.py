@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,68 +21,34 @@ class ConvKind(Enum):
 
 @dataclass(frozen=True)
 class ConvSpelling:
-    """One operator: ``inputs`` in ONNX's order, the first ``required`` of which must be there.
+    """One operator: ``inputs`` in ONNX's order.
 
-    ``since`` is the lowest version of the operator's domain that has it. ``channels_last`` says that x and y are
-    (N, spatial axes, C); None if the attribute channels_last of the node says so. Weights are (M, C/group, k...) in
-    every spelling. ``activations`` is whether activation and activation_params are attributes. An input in ``refused``
-    has no meaning here; those in ``computed`` need not be known when the model is compiled.
+    ``channels_last`` says that x and y are (N, spatial axes, C); None if the attribute channels_last of the node says
+    so. Weights are (M, C/group, k...) in every spelling. ``activations`` is whether activation and activation_params
+    are attributes. An input in ``refused`` has no meaning here.
     """
 
     kind: ConvKind
     inputs: tuple[str, ...]
-    required: int
-    since: int
     channels_last: bool | None = False
     activations: bool = False
     refused: tuple[str, ...] = ()
-    computed: tuple[str, ...] = ("x", "X")
-
-    @property
-    def attributes(self) -> Mapping[str, type]:
-        """The attributes of the operator with their types; a tuple is a list of integers, or of numbers in params."""
-        own: dict[str, type] = {
-            "auto_pad": str,
-            "dilations": tuple,
-            "group": int,
-            "kernel_shape": tuple,
-            "pads": tuple,
-            "strides": tuple,
-        }
-        if self.channels_last is None:
-            own["channels_last"] = int
-        if self.activations:
-            own |= {"activation": str, "activation_params": tuple}
-        return own
 
 
 _QLINEAR = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
 _FUSED = ("X", "W", "B", "Z")
 
 CONVOLUTIONS: dict[tuple[str, str], ConvSpelling] = {
-    ("", "Conv"): ConvSpelling(ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1),
-    ("", "ConvInteger"): ConvSpelling(
-        ConvKind.INTEGER,
-        ("x", "w", "x_zero_point", "w_zero_point"),
-        required=2,
-        since=10,
-        computed=("x", "x_zero_point"),
-    ),
-    ("", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=10),
-    ("com.microsoft", "QLinearConv"): ConvSpelling(
-        ConvKind.QUANTIZED, _QLINEAR, required=8, since=1, channels_last=None
-    ),
-    ("com.microsoft", "FusedConv"): ConvSpelling(
-        ConvKind.FLOAT, _FUSED, required=2, since=1, activations=True, refused=("Z",)
-    ),
+    ("", "Conv"): ConvSpelling(ConvKind.FLOAT, ("X", "W", "B")),
+    ("", "ConvInteger"): ConvSpelling(ConvKind.INTEGER, ("x", "w", "x_zero_point", "w_zero_point")),
+    ("", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR),
+    ("com.microsoft", "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, channels_last=None),
+    ("com.microsoft", "FusedConv"): ConvSpelling(ConvKind.FLOAT, _FUSED, activations=True, refused=("Z",)),
     ("com.microsoft", "NhwcFusedConv"): ConvSpelling(
-        ConvKind.FLOAT, _FUSED, required=2, since=1, channels_last=True, activations=True, refused=("Z",)
+        ConvKind.FLOAT, _FUSED, channels_last=True, activations=True, refused=("Z",)
     ),
-    # This domain has no published versions: writers import whatever number they like.
-    (NHWC_DOMAIN, "Conv"): ConvSpelling(
-        ConvKind.FLOAT, ("X", "W", "B"), required=2, since=1, channels_last=True, activations=True
-    ),
-    (NHWC_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, required=8, since=1, channels_last=True),
+    (NHWC_DOMAIN, "Conv"): ConvSpelling(ConvKind.FLOAT, ("X", "W", "B"), channels_last=True, activations=True),
+    (NHWC_DOMAIN, "QLinearConv"): ConvSpelling(ConvKind.QUANTIZED, _QLINEAR, channels_last=True),
 }
 """Every convolution that can be compiled, by (domain, op_type)."""
 

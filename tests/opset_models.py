@@ -13,7 +13,7 @@ from models import graph_model, random_weights
 from onnx import ModelProto, helper
 
 from qcgen.infer import RULES
-from qcgen.load.spelling import OLDEST
+from qcgen.schemas import OLDEST
 
 IMAGE = (1, 2, 4, 5)
 Operand = tuple[str, tuple[int, ...]] | np.ndarray

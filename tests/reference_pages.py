@@ -24,13 +24,13 @@ from qcgen import options
 from qcgen.api import Supported
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, NodeArg
-from qcgen.check.node import Spec
-from qcgen.check.specs import SPECS
+from qcgen.check.conv import OPERANDS
+from qcgen.check.specs import SPECS, signature_of
 from qcgen.chips import Chip, Fit
 from qcgen.cli import COMMANDS
 from qcgen.cli.ops import TYPES, operators
 from qcgen.cli.options import add_compile_options
-from qcgen.convolutions import CONVOLUTIONS, ConvSpelling
+from qcgen.convolutions import CONVOLUTIONS
 from qcgen.emulate import Measurement, NodeCost
 from qcgen.lower import LOWERINGS
 from qcgen.report import Report
@@ -126,20 +126,19 @@ def _rows(keys: Iterable[tuple[str, str]], facts: dict[tuple[str, str], list[str
     for key in sorted(keys, key=lambda key: (key[1], key[0])):
         domain, op_type = key
         _, layout, note = facts[key]
-        spec = SPECS.get(key) or CONVOLUTIONS[key]
-        constant = _constant(spec)
+        constant = _constant(key)
         text = "; ".join(part for part in (note.rstrip("."), layout) if part)
         name = f"{op_type} ({domain})" if domain else op_type
         shared.setdefault((constant, text), []).append(name)
     return [(", ".join(names), *cells) for cells, names in shared.items()]
 
 
-def _constant(spec: Spec | ConvSpelling) -> str:
+def _constant(key: tuple[str, str]) -> str:
     """The inputs that must be constant: of a convolution all but the image."""
-    if isinstance(spec, ConvSpelling):
-        return f"all but {' and '.join(name for name in spec.inputs if name in spec.computed)}"
-    free = [name for name in spec.inputs if name not in spec.constant]
-    return ", ".join(spec.constant) if len(spec.constant) <= 2 else f"all but {' and '.join(free)}"
+    spelling = CONVOLUTIONS.get(key)
+    constant, refused = (OPERANDS[spelling.kind].constant, spelling.refused) if spelling else (SPECS[key].constant, ())
+    free = [name for name in signature_of(*key).inputs if name not in constant and name not in refused]
+    return ", ".join(constant) if len(constant) <= 2 and not spelling else f"all but {' and '.join(free)}"
 
 
 def _command_line() -> str:

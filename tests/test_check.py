@@ -145,9 +145,9 @@ BAD = {
         "x is float, but must be int8 or uint8",
         "export the model with x as int8 or uint8",
     ),
-    "x int16": (i(replace={"x": ("int16", SHAPE)}), INTEGER, "x is int16, but must be int8 or uint8", "export"),
+    "x int16": (i(replace={"x": ("int16", SHAPE)}), INTEGER, "x is int16, but must be int8 or uint8", "8 bits"),
     "w float": (q(replace={"w": FLOATS}), Q, "w is float, but must be int8 or uint8", "export"),
-    "w int32": (i(replace={"w": W.astype(np.int32)}), INTEGER, "w is int32, but must be int8 or uint8", "export"),
+    "w int32": (i(replace={"w": W.astype(np.int32)}), INTEGER, "w is int32, but must be int8 or uint8", "8 bits"),
     "x_scale double": (
         q(replace={"x_scale": array(1, "float64")}),
         Q,
@@ -165,7 +165,7 @@ BAD = {
         q(replace={"y_zero_point": array(0, "int32")}),
         Q,
         "y_zero_point is int32, but must be int8 or uint8",
-        "export",
+        "8 bits",
     ),
     "bias float": (
         q(bias=np.ones(4, np.float32)),

@@ -99,7 +99,7 @@ BAD = {
     "an unknown attribute": (one("QLinearSigmoid", attributes={"alpha": 1.0}), "the attribute 'alpha' is unknown"),
     "an attribute of a wrong kind": (pool(strides=2), "strides is an integer, but must be a list of integers"),
     "a window without its size": (one("QLinearAveragePool"), "it has no kernel_shape"),
-    "a window of too few axes": (pool(kernel_shape=[2]), "kernel_shape has 1 number, but its input has 2 spatial"),
+    "a window of too few axes": (pool(kernel_shape=[2]), "kernel_shape has 1 number, but its input has 2 spatial axes"),
     "a window that does not fit": (
         pool(kernel_shape=[9, 2]),
         "its window does not fit into spatial axis 0, which has 6 elements",
@@ -108,7 +108,7 @@ BAD = {
         pool(pads=[2, 0, 0, 0]),
         "spatial axis 0 is padded by 2 and 0, but its kernel is 2",
     ),
-    "an auto_pad that does not exist": (pool(auto_pad="same"), "auto_pad 'same' is not supported"),
+    "an auto_pad that does not exist": (pool(auto_pad="same"), "auto_pad is 'same', which does not exist"),
     "a mode of padding that does not exist": (
         node_model("Pad", {"data": ("int8", (1, 3)), "pads": np.array([0, 1, 0, 1])}, mode="mirror"),
         "mode 'mirror' is not supported",
@@ -233,7 +233,7 @@ BAD = {
     ),
     "scales too far apart": (
         matmul(a_scale=scale(1e30), b_scale=scale(1e30)),
-        "the product of its scales is inf in float32",
+        "a_scale * b_scale / y_scale is inf in float32",
     ),
     "a normalization along no axis": (normalization(axis=-3), "axis is -3, but its input has 2 dimensions"),
     "a normalization of rows of another length": (

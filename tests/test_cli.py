@@ -17,6 +17,7 @@ from tools import require_modules
 
 import qcgen
 from qcgen import cli
+from qcgen.check import since
 from qcgen.chips import CHIPS
 from qcgen.cli import main, options
 from qcgen.convolutions import CONVOLUTIONS
@@ -588,7 +589,7 @@ def test_ops_lists_everything_that_can_be_lowered(outcome):
     assert [tuple(row[:2]) for row in rows] == of_models
     assert all(name in out.split("types: ")[1] for name in ("int8", "uint16", "uint4", "float32"))
     expected = [
-        [domain or "ai.onnx", operator, "opset", str(CONVOLUTIONS[domain, operator].since)]
+        [domain or "ai.onnx", operator, "opset", str(since(domain, operator))]
         for domain, operator in LOWERINGS
         if (domain, operator) in CONVOLUTIONS
     ]

@@ -110,7 +110,7 @@ REFUSED = {
     ),
     "shapes that do not agree": (
         node_model("Max", {"a": ("float", (3,)), "b": ("float", (4,))}),
-        "the shapes (3,), (4,) cannot be broadcast",
+        "the shapes (3,) and (4,) cannot be broadcast",
     ),
     "exponents that do not agree": (
         node_model("Pow", {"x": ("float", (3,)), "e": np.ones(4, np.float32)}),

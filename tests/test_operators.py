@@ -18,7 +18,7 @@ from tflite_wide import WIDE_MODELS
 
 import qcgen
 from qcgen import check, infer, lower
-from qcgen.check.specs import SPECS
+from qcgen.check.specs import SPECS, signature_of
 from qcgen.compiler import read
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.program import FloatOutput, Operator, Program
@@ -133,6 +133,13 @@ def test_the_tables_agree():
     assert set(check.RULES) == supported
     assert set(SPECS) | set(CONVOLUTIONS) == supported
     assert set(infer.RULES) >= supported | set(FOLDS)
+
+
+@pytest.mark.parametrize("key", SPECS, ids=" ".join)
+def test_what_is_said_of_inputs_is_said_of_some_that_there_are(key):
+    spec, inputs = SPECS[key], signature_of(*key).inputs
+    assert len(spec.types) <= len(inputs)
+    assert {*spec.constant, *spec.numbers, *spec.scales, *(name for pair in spec.same for name in pair)} <= {*inputs}
 
 
 def classes(union: Any) -> set[type]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from qcgen.check.conv import check_conv
@@ -17,23 +17,21 @@ from qcgen.check.model import (
     version_problems,
 )
 from qcgen.check.node import SEVERAL_OUTPUTS, NodeView, size_problems, spec_problems
-from qcgen.check.specs import SPECS
-from qcgen.convolutions import CONVOLUTIONS, spelling_of
+from qcgen.check.specs import SPECS, signature_of
+from qcgen.convolutions import CONVOLUTIONS
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import computed_values
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
-
-NodeRule = Callable[[Graph, Node, Collection[str]], Iterable[Problem]]
-"""From a node, and the tensors whose problem is already reported, to what is wrong with the node."""
+from qcgen.schemas import versions
 
 
-def check_operator(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
+def check_operator(view: NodeView) -> Iterator[Problem]:
     """Everything that is wrong with a node that is not a convolution, by its Spec."""
-    yield from spec_problems(NodeView(graph, node, already_reported), SPECS[node.domain, node.op_type])
+    yield from spec_problems(view, SPECS[view.node.domain, view.node.op_type])
 
 
-RULES: dict[tuple[str, str], NodeRule] = {
+RULES: dict[tuple[str, str], Callable[[NodeView], Iterable[Problem]]] = {
     **dict.fromkeys(CONVOLUTIONS, check_conv),
     **dict.fromkeys(SPECS, check_operator),
 }
@@ -81,10 +79,12 @@ def check(graph: Graph) -> Graph:
     return replace(graph, notes=(*graph.notes, *notes)) if left else graph
 
 
-def _since(node: Node) -> int:
-    """The version of its domain that has the node's operator."""
-    convolution = spelling_of(node)
-    return SPECS[node.domain, node.op_type].since if convolution is None else convolution.since
+def since(domain: str, op_type: str) -> int:
+    """The version of its domain that has an operator; LayerNormalization is run, and written, at every opset.
+
+    The NHWC domain has no published versions: writers import whatever number they like.
+    """
+    return 1 if domain or op_type == "LayerNormalization" else versions(op_type)[-1].since_version
 
 
 def _is_unknown(value: Value) -> bool:
@@ -120,14 +120,14 @@ class _Nodes:
         if rule is None:
             self.unsupported.append(node)
             return True
-        is_old = node.version < _since(node)
-        if is_old:
-            self.old.append((node, _since(node)))
-        view = NodeView(self._graph, node, self.already_reported)
-        found = list(rule(self._graph, node, self.already_reported)) or list(result_problems(view, self._computed))
+        needed = since(node.domain, node.op_type)
+        if node.version < needed:
+            self.old.append((node, needed))
+        view = NodeView(self._graph, node, signature_of(node.domain, node.op_type), self.already_reported)
+        found = list(rule(view)) or list(result_problems(view, self._computed))
         for problem in dict.fromkeys(found):
             self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
-        return is_old or bool(found)
+        return node.version < needed or bool(found)
 
     def problems(self) -> Iterator[Problem]:
         """What is wrong with nodes, nodes of one operator with the same problem together."""

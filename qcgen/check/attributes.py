@@ -5,83 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isnan, prod
 
-import numpy as np
-
-from qcgen.check.model import MAX_ELEMENTS
-from qcgen.check.operands import MAX_NUMBER, ConvOperands, counted
+from qcgen.check.limits import flag
+from qcgen.check.model import MAX_ELEMENTS, MAX_NUMBER, counted
+from qcgen.check.node import attribute_problems
+from qcgen.check.operands import ConvOperands
+from qcgen.check.signature import NUMBERS, fits
+from qcgen.check.windows import auto_pad_exists, numbers_fit, window_at
 from qcgen.convolutions import ACTIVATIONS, layout_of
 from qcgen.errors import Problem
-from qcgen.geometry import AUTO_PADS, window_of
-from qcgen.ir.graph import Attribute
+from qcgen.geometry import AUTO_PADS
 from qcgen.ir.types import Layout
-
-KINDS: dict[str, str] = {
-    "activation": "a string",
-    "activation_params": "a list of numbers",
-    "auto_pad": "a string",
-    "channels_last": "an integer",
-    "dilations": "a list of integers",
-    "group": "an integer",
-    "kernel_shape": "a list of integers",
-    "pads": "a list of integers",
-    "strides": "a list of integers",
-}
-"""What the attributes of convolutions must be."""
 
 MAX_PAD = 2**15
 """Kernels look at every column of a padded image when they are chosen; no network pads by as many."""
 
 
-def attribute_problems(it: ConvOperands) -> Iterator[Problem]:
+def conv_attribute_problems(it: ConvOperands) -> Iterator[Problem]:
     """Attributes that are unknown, of a wrong kind, or have values without a meaning."""
-    known = it.spelling.attributes
-    for name, value in it.node.attributes.items():
-        if name not in known:
-            hint = f"remove it; {it.node.op_type} has {', '.join(known)}"
-            yield it.problem(f"the attribute {name!r} is unknown", hint)
-        elif not _fits(name, value):
-            yield it.problem(f"{name} is {kind_of(value)}, but must be {KINDS[name]}", f"correct {name}")
+    yield from attribute_problems(it)
     yield from _auto_pad(it)
     yield from _numbers(it)
     yield from _kernel_shape(it)
     if it.spelling.activations:
         yield from _activation(it)
-
-
-def kind_of(value: Attribute) -> str:
-    """What an attribute is, in words."""
-    match value:
-        case int():
-            return "an integer"
-        case float():
-            return "a number"
-        case str():
-            return "a string"
-        case bytes():
-            return "a string that is no text"
-        case np.ndarray():
-            return "a tensor"
-        case tuple():
-            names = {int: "integers", float: "numbers", str: "strings"}
-            return f"a list of {names[type(value[0])]}" if value else "an empty list"
-    return "neither a number nor text"
-
-
-def _fits(name: str, value: Attribute) -> bool:
-    match KINDS[name]:
-        case "a string":
-            return isinstance(value, str)
-        case "an integer":
-            return isinstance(value, int)
-        case "a list of numbers":
-            return isinstance(value, tuple) and all(isinstance(item, float) for item in value)
-    return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
-
-
-def _integers(it: ConvOperands, name: str) -> tuple[int, ...] | None:
-    """A list of integers, None if the attribute is absent or something else."""
-    value = it.node.attributes.get(name)
-    return tuple(int(item) for item in value) if isinstance(value, tuple) and _fits(name, value) else None
 
 
 def group_of(it: ConvOperands) -> int | None:
@@ -91,40 +37,24 @@ def group_of(it: ConvOperands) -> int | None:
 
 
 def _auto_pad(it: ConvOperands) -> Iterator[Problem]:
+    yield from auto_pad_exists(it)
     value = it.node.attributes.get("auto_pad", "NOTSET")
-    if not isinstance(value, str):
-        return
-    if value not in AUTO_PADS:
-        meant = value.strip().upper()
-        hint = f"write {meant}" if meant in AUTO_PADS else f"use one of {', '.join(AUTO_PADS)}"
-        yield it.problem(f"auto_pad is {value!r}, which does not exist", hint)
-    elif value != "NOTSET" and "pads" in it.node.attributes:
+    if isinstance(value, str) and value in AUTO_PADS[1:] and "pads" in it.node.attributes:
         yield it.problem(f"it has pads and auto_pad {value}", "give one of them")
 
 
 def _numbers(it: ConvOperands) -> Iterator[Problem]:
     """Lengths, signs and sizes of the numbers."""
-    group, last = it.node.attributes.get("group"), it.node.attributes.get("channels_last")
+    group = it.node.attributes.get("group")
     if isinstance(group, int) and not 1 <= group <= MAX_NUMBER:
         yield it.problem(f"group is {group}, but must be at least 1", "correct group")
-    if it.spelling.channels_last is None and isinstance(last, int) and last not in (0, 1):
-        yield it.problem(f"channels_last is {last}, but must be 0 or 1", "correct channels_last")
-    rank = len(it.kernel) if it.kernel is not None else None
-    for name, least, per_axis in (("strides", 1, 1), ("dilations", 1, 1), ("pads", 0, 2)):
-        values = _integers(it, name)
-        if values is None:
-            continue
-        if rank is not None and len(values) != rank * per_axis:
-            axes = f"{rank} spatial ax{'is' if rank == 1 else 'es'}"
-            what = f"{name} has {counted(len(values), 'number')}, but {it.title('w')} has {axes}"
-            yield it.problem(what, f"give {counted(rank * per_axis, 'number')}")
-        if not all(least <= value <= MAX_NUMBER for value in values):
-            bound = f"at least {least}" if min(values) < least else f"at most {MAX_NUMBER}"
-            yield it.problem(f"{name} is {values}, but every number must be {bound}", f"correct {name}")
+    if it.spelling.channels_last is None:
+        yield from flag("channels_last", 0, 1)(it)
+    yield from numbers_fit(it, None if it.kernel is None else len(it.kernel), it.title("w"))
 
 
 def _kernel_shape(it: ConvOperands) -> Iterator[Problem]:
-    values, kernel = _integers(it, "kernel_shape"), it.kernel
+    values, kernel = it.integers("kernel_shape"), it.kernel
     if values is not None and kernel is not None and values != kernel:
         what = f"kernel_shape is {values}, but the kernel in {it.title('w')} is {kernel}"
         yield it.problem(what, "remove kernel_shape, or correct it")
@@ -132,7 +62,7 @@ def _kernel_shape(it: ConvOperands) -> Iterator[Problem]:
 
 def _activation(it: ConvOperands) -> Iterator[Problem]:
     kind, params = it.node.attributes.get("activation", ""), it.node.attributes.get("activation_params", ())
-    if not isinstance(kind, str) or not isinstance(params, tuple) or not _fits("activation_params", params) or not kind:
+    if not isinstance(kind, str) or not isinstance(params, tuple) or not fits(NUMBERS, params) or not kind:
         return
     if kind not in ACTIVATIONS:
         yield it.problem(f"the activation {kind!r} is unknown", f"use one of {', '.join(ACTIVATIONS)}")
@@ -150,11 +80,8 @@ def window_problems(it: ConvOperands) -> Iterator[Problem]:
     x, kernel, channels = it.shape("x"), it.kernel, it.channels
     if x is None or kernel is None or len(x) != len(kernel) + 2 or min(kernel) < 1:
         return
-    try:
-        window = window_of(it.node, kernel)
-    except (TypeError, ValueError):
-        return  # an attribute is malformed, which is reported elsewhere
-    if window.why_not() is not None:
+    window = window_at(it, kernel)
+    if window is None:
         return
     sizes = x[1:-1] if layout_of(it.node, it.spelling) is Layout.CHANNELS_LAST else x[2:]
     outputs = []

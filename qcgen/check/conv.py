@@ -2,128 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from math import prod
 
 import numpy as np
 
-from qcgen.arithmetic import requantization_scale
-from qcgen.check.attributes import attribute_problems, group_of, window_problems
-from qcgen.check.model import MAX_ELEMENTS, shape_text
-from qcgen.check.node import NodeView
-from qcgen.check.operands import ConvOperands, counted
-from qcgen.check.ranges import multiplier_between_in_range
-from qcgen.convolutions import CONVOLUTIONS, ConvKind, layout_of
+from qcgen.check.attributes import conv_attribute_problems, group_of, window_problems
+from qcgen.check.model import MAX_ELEMENTS, counted, shape_text
+from qcgen.check.node import (
+    FLOAT,
+    Q8,
+    NodeView,
+    Spec,
+    arity_problems,
+    constant_problems,
+    number_kind,
+    number_problems,
+    type_problems,
+)
+from qcgen.check.operands import ConvOperands
+from qcgen.check.ranges import multiplier_between_in_range, multiplier_in_range
+from qcgen.convolutions import ConvKind, layout_of
 from qcgen.errors import Problem
-from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Float32s
 from qcgen.ir.types import DType, Layout
 
-# Rules for the scales of quantized convolutions, and for the multiplier that they give together.
-
-SCALES = ("x_scale", "w_scale", "y_scale")
-
-
-def scale_problems(it: ConvOperands) -> Iterator[Problem]:
-    """Scales that are not positive and finite; if all are, multipliers that overflow."""
-    problems = [problem for role in SCALES for problem in _values(it, role)]
-    yield from problems
-    if not problems:
-        yield from _multiplier(it)
-
-
-def _scale(it: ConvOperands, role: str) -> Float32s | None:
-    """The elements of a scale, None if it cannot be judged."""
-    array = it.array(role)
-    return None if array is None or array.dtype != np.float32 else array.reshape(-1)
-
-
-def _values(it: ConvOperands, role: str) -> Iterator[Problem]:
-    scale = _scale(it, role)
-    if scale is None or not scale.size:
-        return
-    wrong = _wrong(scale)
-    if wrong.size:
-        what = f"{_subject(role, scale, wrong)} is {scale[wrong[0]]}; a scale must be positive and finite"
-        yield it.problem(what, "quantize the model again, with data that makes every channel differ from zero")
-
-
-def _multiplier(it: ConvOperands) -> Iterator[Problem]:
-    x, w, y = (_scale(it, role) for role in SCALES)
-    if x is None or w is None or y is None or x.size != 1 or y.size != 1 or not w.size:
-        return
-    scale = requantization_scale(x, w, y)
-    wrong = _wrong(scale)
-    if wrong.size:
-        what = f"{_subject('x_scale * w_scale / y_scale', scale, wrong)} is {scale[wrong[0]]} in float32"
-        yield it.problem(what, "the scales are too far apart: quantize the model again")
-
-
-def _wrong(scale: Float32s) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The indices of the elements that are not positive and finite."""
-    return np.flatnonzero(~(np.isfinite(scale) & (scale > 0)))
-
-
-def _subject(name: str, scale: Float32s, wrong: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
-    """The first wrong element, and how many there are besides."""
-    if scale.size == 1:
-        return name
-    more = f" (as of {wrong.size - 1} more)" if wrong.size > 1 else ""
-    return f"{name} of output channel {wrong[0]}{more}"
-
-
-Q8 = (DType.INT8, DType.UINT8)
-CODES = (*Q8, DType.INT16, DType.UINT16)
-
-TYPES: dict[ConvKind, dict[str, tuple[DType, ...]]] = {
-    ConvKind.QUANTIZED: {
-        "x": Q8,
-        "x_scale": (DType.FLOAT32,),
-        "x_zero_point": Q8,
-        "w": Q8,
-        "w_scale": (DType.FLOAT32,),
-        "w_zero_point": Q8,
-        "y_scale": (DType.FLOAT32,),
-        "y_zero_point": Q8,
-        "B": (DType.INT32,),
-    },
-    ConvKind.INTEGER: {"x": Q8, "w": Q8, "x_zero_point": Q8, "w_zero_point": Q8},
-    ConvKind.FLOAT: dict.fromkeys(("X", "W", "B"), (DType.FLOAT32, DType.FLOAT64)),
-}
-"""The element types that each operand may have."""
-
+FLOAT_OR_DOUBLE = (DType.FLOAT32, DType.FLOAT64)
+ZERO_POINTS = (("x_zero_point", "x"), ("w_zero_point", "w"))
 PER_TENSOR = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
 PER_CHANNEL = ("w_scale", "w_zero_point")
+SCALES = ("x_scale", "w_scale", "y_scale")
+
+OPERANDS: dict[ConvKind, Spec] = {
+    ConvKind.QUANTIZED: Spec(
+        (Q8, FLOAT, Q8, Q8, FLOAT, Q8, FLOAT, Q8, (DType.INT32,)),
+        constant=(*PER_TENSOR, "w", *PER_CHANNEL, "B"),
+        numbers=PER_TENSOR,
+        scales=SCALES,
+        same=ZERO_POINTS,
+    ),
+    ConvKind.INTEGER: Spec((Q8, Q8, Q8, Q8), constant=("w", "w_zero_point"), numbers=PER_TENSOR, same=ZERO_POINTS),
+    ConvKind.FLOAT: Spec((FLOAT_OR_DOUBLE, FLOAT_OR_DOUBLE, FLOAT_OR_DOUBLE), constant=("W", "B")),
+}
+"""What the operands may be."""
 
 
-def check_conv(graph: Graph, node: Node, already_reported: Collection[str] = ()) -> Iterator[Problem]:
+def check_conv(view: NodeView) -> Iterator[Problem]:
     """Everything that is wrong with a convolution of any spelling."""
-    it = ConvOperands(graph, node, CONVOLUTIONS[node.domain, node.op_type], already_reported)
+    it = ConvOperands(view.graph, view.node, view.signature, view.already_reported)
+    operands = OPERANDS[it.spelling.kind]
+    yield from arity_problems(it)
     yield from _arity(it)
-    yield from _constants(it)
-    yield from _types(it)
-    yield from attribute_problems(it)
+    if it.array("x") is not None:
+        what = f"{it.title('x')} is constant, so there is nothing to compute at run time"
+        yield it.problem(what, "replace the node by its result")
+    yield from constant_problems(it, operands)
+    yield from type_problems(it, operands)
+    yield from _float_types(it) if it.is_float else ()
+    yield from conv_attribute_problems(it)
     yield from _image(it)
     yield from _weights(it)
+    yield from number_problems(it, operands)
     yield from _parameters(it)
     yield from window_problems(it)
     if it.is_quantized:
-        yield from scale_problems(it)
+        yield from multiplier_in_range(*SCALES)(it)
     if it.is_float:
         yield from _finite(it)
-        yield from multiplier_between_in_range(NodeView(graph, node, already_reported))
+        yield from multiplier_between_in_range(it)
 
 
 def _arity(it: ConvOperands) -> Iterator[Problem]:
-    names = it.spelling.inputs
-    for index, name in enumerate(names[: it.spelling.required]):
-        if not it.node.input(index):
-            yield it.problem(
-                f"input {name} is missing", f"{it.node.op_type} needs {', '.join(names[: it.spelling.required])}"
-            )
-    if len(it.node.inputs) > len(names):
-        what = f"it has {counted(len(it.node.inputs), 'input')}, but {it.node.op_type} takes at most {len(names)}"
-        yield it.problem(what, f"the inputs are {', '.join(names)}")
     for name in it.spelling.refused:
         if it.tensor(name):
             what = f"input {name}, which is added to the result, is not supported"
@@ -135,50 +83,16 @@ def _arity(it: ConvOperands) -> Iterator[Problem]:
         yield it.problem("its first output has no name, and it has no second one", "export the model again")
 
 
-def _constants(it: ConvOperands) -> Iterator[Problem]:
-    """x is computed at run time; of everything else most is known when the code is generated."""
-    for role in it.spelling.inputs:
-        name = it.tensor(role)
-        if not name or role in it.spelling.refused:
-            continue
-        if role.lower() == "x":
-            if name in it.graph.constants:
-                what = f"{role} is constant, so there is nothing to compute at run time"
-                yield it.problem(what, "replace the node by its result")
-        elif role not in it.spelling.computed and name not in {*it.graph.constants, *it.already_reported}:
-            node = it.graph.producers.get(name)
-            source = (
-                f"node {node.name!r} ({node.operator}) computes it" if node else f"it is the model's input {name!r}"
-            )
-            yield it.problem(f"{role} is not constant: {source}", "store its values in the model as an initializer")
-
-
-def _types(it: ConvOperands) -> Iterator[Problem]:
-    for role, allowed in TYPES[it.spelling.kind].items():
-        dtype = it.dtype(role)
-        if dtype is not None and dtype not in allowed and it.tensor(role) not in it.already_reported:
-            must = " or ".join(kind.value for kind in allowed)
-            yield it.problem(f"{role} is {dtype.value}, but must be {must}", f"export the model with {role} as {must}")
-    if it.is_float:
-        yield from _float_types(it)
-    for role in () if it.is_float else ("x", "w"):
-        dtype, zero_point = it.dtype(role), it.dtype(f"{role}_zero_point")
-        if dtype in CODES and zero_point in CODES and dtype is not zero_point and dtype and zero_point:
-            what = f"{role}_zero_point is {zero_point.value}, but {role} is {dtype.value}"
-            yield it.problem(what, f"give {role}_zero_point the type of {role}")
-
-
 DOUBLE_ACTIVATIONS = ("", "Clip", "Relu")
 
 
 def _float_types(it: ConvOperands) -> Iterator[Problem]:
     """All operands of one type; of double with few activations."""
-    x = it.dtype("X")
+    x, activation = it.dtype("x"), it.node.attributes.get("activation", "")
     for role in ("W", "B"):
         dtype = it.dtype(role)
-        if x is not None and x.is_float and dtype is not None and dtype.is_float and dtype is not x:
+        if x in FLOAT_OR_DOUBLE and dtype in FLOAT_OR_DOUBLE and dtype is not x and x and dtype:
             yield it.problem(f"{role} is {dtype.value}, but X is {x.value}", f"give {role} the type of X")
-    activation = it.node.attributes.get("activation", "")
     if x is DType.FLOAT64 and it.spelling.activations and activation not in DOUBLE_ACTIVATIONS:
         yield it.problem(f"activation {activation!r} of double is not supported", "use float, or Relu or Clip")
 
@@ -226,32 +140,20 @@ def _weights(it: ConvOperands) -> Iterator[Problem]:
 
 
 def _parameters(it: ConvOperands) -> Iterator[Problem]:
-    """Scales, zero points and the bias: one element, or one for every output channel."""
-    channels, w = it.channels, it.title("w")
-    for role in it.spelling.inputs:
-        shape = it.shape(role)
-        if shape is None or any(not isinstance(dim, int) for dim in shape):
+    """Scales and zero points of w, and the bias: one element, or one for every output channel."""
+    for role in (*PER_CHANNEL, "B"):
+        shape, is_bias = it.fixed_shape(role), role == "B"
+        hint = "give one bias per output channel"
+        if not is_bias:
+            hint = f"give one {number_kind(role)}, or one per output channel"
+        if shape is None:
             continue
-        count, per_channel = prod(dim for dim in shape if isinstance(dim, int)), channels is not None
-        if role in PER_TENSOR and (count != 1 or len(shape) > 1):
-            yield it.problem(f"{role} has shape {shape_text(shape)}, but must be one number", f"give one {_kind(role)}")
-        elif role in PER_CHANNEL and len(shape) > 1:
-            what = f"{role} has shape {shape_text(shape)}, but must be a number or a vector"
-            yield it.problem(what, f"give one {_kind(role)}, or one per output channel")
-        elif role in PER_CHANNEL and per_channel and count not in (1, channels):
-            what = f"{role} has {counted(count, 'element')}, but {w} has {channels} output channels"
-            yield it.problem(what, f"give one {_kind(role)}, or one per output channel")
-        elif role == "B" and len(shape) != 1:
-            yield it.problem(
-                f"B has shape {shape_text(shape)}, but must be a vector", "give one bias per output channel"
-            )
-        elif role == "B" and per_channel and count != channels:
-            what = f"B has {counted(count, 'element')}, but {w} has {channels} output channels"
-            yield it.problem(what, "give one bias per output channel")
-
-
-def _kind(role: str) -> str:
-    return "scale" if role.endswith("scale") else "zero point"
+        if len(shape) > 1 or (is_bias and not shape):
+            must = "a vector" if is_bias else "a number or a vector"
+            yield it.problem(f"{role} has shape {shape_text(shape)}, but must be {must}", hint)
+        elif it.channels is not None and prod(shape) not in ((it.channels,) if is_bias else (1, it.channels)):
+            channels = f"{it.title('w')} has {it.channels} output channels"
+            yield it.problem(f"{role} has {counted(prod(shape), 'element')}, but {channels}", hint)
 
 
 def _finite(it: ConvOperands) -> Iterator[Problem]:

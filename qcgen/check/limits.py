@@ -3,53 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from math import isinf
 
 import numpy as np
 
-from qcgen.check.model import advice, shape_text
-from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView
-from qcgen.check.operands import counted
+from qcgen.check.model import advice, counted, shape_text
+from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView, broadcast_problems, spreads
 from qcgen.errors import Problem
-from qcgen.infer.facts import broadcast
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
 
 
-def broadcasts(first: int, second: int) -> Extra:
-    """A rule: the shapes of two inputs agree as in numpy."""
+def broadcasts(*indices: int) -> Extra:
+    """A rule: the shapes of inputs, of all if none are named, agree as in numpy."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
-        a, b = view.shape(first), view.shape(second)
-        try:
-            broadcast(a, b)
-        except ValueError:
-            assert a is not None, "unknown shapes agree"
-            assert b is not None, "unknown shapes agree"
-            what = f"the shapes {shape_text(a)} and {shape_text(b)} cannot be broadcast"
-            yield view.problem(what, "correct the shapes of the operands")
+        shapes = [view.shape(index) for index in indices or range(len(view.node.inputs))]
+        yield from broadcast_problems(view, shapes, shapes)
 
     return rule
-
-
-def broadcasts_all(view: NodeView) -> Iterator[Problem]:
-    """The shapes of all inputs agree as in numpy."""
-    shapes = [view.shape(index) for index in range(len(view.node.inputs))]
-    try:
-        reduce(broadcast, shapes)
-    except ValueError:
-        text = ", ".join(shape_text(shape) for shape in shapes if shape is not None)
-        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
 
 
 def slope_keeps_shape(view: NodeView) -> Iterator[Problem]:
     """A slope is broadcast to x, never x to the slope."""
     x, slope = view.fixed_shape(0), view.fixed_shape(1)
-    if x is None or slope is None:
-        return
-    own = (1,) * (len(x) - len(slope)) + slope
-    if len(own) != len(x) or any(size not in (1, wanted) for size, wanted in zip(own, x, strict=True)):
+    if x is not None and slope is not None and not spreads(slope, x):
         what = f"its slope of shape {shape_text(slope)} cannot be broadcast to {shape_text(x)}"
         yield view.problem(what, "give a slope for each channel: (channels, 1, 1)")
 
@@ -87,8 +65,8 @@ def finite_constants(view: NodeView) -> Iterator[Problem]:
 
 def bounds_are_numbers(view: NodeView) -> Iterator[Problem]:
     """The bounds of a Clip, NaN is neither above nor below anything."""
-    for index, role in ((1, "min"), (2, "max")):
-        array = view.array(index)
+    for role in ("min", "max"):
+        array = view.array(role)
         if array is not None and array.dtype.kind == "f" and np.isnan(array).any():
             yield view.problem(f"{role} is NaN", f"correct {role}, or export the model again")
 
@@ -101,23 +79,19 @@ def bounds_in_order(view: NodeView) -> Iterator[Problem]:
         yield view.problem(what, "correct the bounds; if the upper one shall win, export with opset 11 or later")
 
 
-def finite_number(name: str, default: float) -> Extra:
-    """A rule: a float attribute is finite."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        value = view.node.attributes.get(name, default)
-        if isinstance(value, float | int) and isinf(value):
+def finite_numbers(view: NodeView) -> Iterator[Problem]:
+    """Float attributes are finite."""
+    for name, value in view.node.attributes.items():
+        if name in view.signature.attributes and isinstance(value, float) and isinf(value):
             yield view.problem(f"{name} is not finite", f"correct {name}")
 
-    return rule
 
-
-def axis_exists(default: int) -> Extra:
-    """A rule: the attribute axis names an axis of the first tensor."""
+def axis_exists(default: int, *, behind: bool = False) -> Extra:
+    """A rule: the attribute axis names an axis of the first tensor, or with ``behind`` the place behind all."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
         shape, axis = view.shape(0), view.integer("axis", default)
-        if shape is not None and not -len(shape) <= axis < len(shape):
+        if shape is not None and not -len(shape) <= axis < len(shape) + behind:
             what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
             yield view.problem(what, "correct axis" if shape else "give its input a dimension")
 
@@ -176,22 +150,22 @@ def quantized_result(view: NodeView) -> Iterator[Problem]:
 
 def zero_point_is_zero(view: NodeView) -> Iterator[Problem]:
     """int32 numbers are dequantized without a zero point."""
-    array = view.array(2)
+    array = view.array("x_zero_point")
     if view.dtype(0) is DType.INT32 and array is not None and (array != 0).any():
         yield view.problem("x is int32, but x_zero_point is not 0", "use 0, or leave x_zero_point out")
 
 
 def pads_forward(view: NodeView) -> Iterator[Problem]:
     """Pad makes tensors larger; the modes that repeat elements need enough of them."""
-    pads, x = view.array(1), view.fixed_shape(0)
+    pads, x = view.array("pads"), view.fixed_shape(0)
     numbers = view.integers("pads") if pads is None else pads.reshape(-1).tolist()
     if numbers is None:
-        if not view.has(1):
+        if not view.has("pads"):
             yield view.problem("it has no pads", "give the pads of every axis")
         return
     if min(numbers, default=0) < 0:
         yield view.problem("its pads are negative", "use Slice to remove elements")
-    value = view.array(2)
+    value = view.array("constant_value")
     if value is not None and value.size != 1:
         yield view.problem(f"constant_value has {counted(value.size, 'element')}", "give one number")
     mode = view.node.attributes.get("mode", "constant")
@@ -203,9 +177,9 @@ def pads_forward(view: NodeView) -> Iterator[Problem]:
 
 def is_nearest(view: NodeView) -> Iterator[Problem]:
     """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
-    for index, name in ((1, "roi"), (2, "scales"), (3, "sizes")):
-        if view.node.version >= 11 and view.has(index) and view.array(index) is None:
-            yield view.problem(f"{name} is not constant: {view.source(index)}", "store it as an initializer")
+    for name in ("roi", "scales", "sizes"):
+        if view.node.version >= 11 and view.has(name) and view.array(name) is None:
+            yield view.problem(f"{name} is not constant: {view.source(name)}", "store it as an initializer")
     if view.node.version < 11 and view.array(1) is None:
         yield view.problem("scales is not constant", "store it as an initializer")
     for name, meant in (("antialias", 0), ("exclude_outside", 0)):
@@ -215,6 +189,6 @@ def is_nearest(view: NodeView) -> Iterator[Problem]:
 
 def not_training(view: NodeView) -> Iterator[Problem]:
     """Dropout does nothing in inference."""
-    mode = view.array(2)
-    if (view.has(2) and mode is None) or (mode is not None and mode.any()):
+    mode = view.array("training_mode")
+    if (view.has("training_mode") and mode is None) or (mode is not None and mode.any()):
         yield view.problem("it drops elements at random", "export the model for inference")

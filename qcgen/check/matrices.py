@@ -3,135 +3,102 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite, prod
+from math import isfinite
 
 import numpy as np
 
-from qcgen.check.model import shape_text
-from qcgen.check.node import Extra, NodeView
-from qcgen.check.operands import counted
+from qcgen.check.model import counted, shape_text
+from qcgen.check.node import NodeView, broadcast_problems
 from qcgen.check.ranges import between
 from qcgen.errors import Problem
-from qcgen.infer.facts import broadcast
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.types import Array, DType
 
 
-def matrices(a: int, b: int) -> Extra:
-    """A rule: input ``b`` is a matrix whose rows fit the columns of ``a``, transposed as transA and transB say."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        first, second = view.shape(a), view.shape(b)
-        if second is not None and len(second) != 2:
-            what = f"the second operand has shape {shape_text(second)}, but must be a matrix"
-            yield view.problem(what, "use a convolution, or split the product")
-            return
-        is_gemm = "Gemm" in view.node.op_type
-        if first is not None and (len(first) != 2 if is_gemm else not first):
-            yield view.problem(f"the first operand has shape {shape_text(first)}", "give a matrix")
-            return
-        if first is None or second is None:
-            return
-        inner = first[0] if is_gemm and view.integer("transA", 0) else first[-1]
-        rows = second[1] if view.integer("transB", 0) else second[0]
-        if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
-            yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the weights")
-
-    return rule
+def matrices(view: NodeView) -> Iterator[Problem]:
+    """Input b is a matrix whose rows fit the columns of a, transposed as transA and transB say."""
+    first, second = view.shape("a"), view.shape("b")
+    if second is not None and len(second) != 2:
+        what = f"the second operand has shape {shape_text(second)}, but must be a matrix"
+        yield view.problem(what, "use a convolution, or split the product")
+        return
+    is_gemm = "Gemm" in view.node.op_type
+    if first is not None and (len(first) != 2 if is_gemm else not first):
+        yield view.problem(f"the first operand has shape {shape_text(first)}", "give a matrix")
+        return
+    if first is None or second is None:
+        return
+    inner = first[0] if is_gemm and view.integer("transA", 0) else first[-1]
+    rows = second[1] if view.integer("transB", 0) else second[0]
+    if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
+        yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the weights")
 
 
-def is_weights(view: NodeView, b: int) -> bool:
-    """Whether input ``b`` is one constant matrix, whose columns may have scales of their own."""
-    array = view.array(b)
+def is_weights(view: NodeView) -> bool:
+    """Whether input b is one constant matrix, whose columns may have scales of their own."""
+    array = view.array("b")
     return array is not None and array.ndim == 2
 
 
-def products(a: int, b: int, a_zero_point: int, b_roles: tuple[tuple[str, int], ...]) -> Extra:
-    """A rule: inputs ``a`` and ``b`` can be multiplied; b is one constant matrix, or both have leading axes.
-
-    ``b_roles``: b's scale, if it has one, and last its zero point, by name and input; ``a_zero_point``: that of a.
-    """
-    weights, numbers = matrices(a, b), columns(b, b_roles)
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        if is_weights(view, b):
-            yield from (*weights(view), *numbers(view))
-            return
-        yield from _shapes_fit(view, a, b)
-        for role, index in b_roles:
-            array = view.array(index)
-            if array is not None and array.size != 1:
-                what = f"{role} has shape {shape_text(array.shape)}, but its operand is not a constant matrix"
-                yield view.problem(what, "give one number: only weights have scales of columns")
-        yield from _overflows(view, a, ((a, a_zero_point), (b, b_roles[-1][1])))
-
-    return rule
+B_NUMBERS = ("b_scale", "b_zero_point")
 
 
-def computed_zero_point(b: int, zero_point: int) -> Extra:
-    """A rule: a's zero point at input ``zero_point`` is known, or b is one constant matrix and it is one number."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        if not view.has(zero_point) or view.array(zero_point) is not None:
-            return
-        shape = view.fixed_shape(zero_point)
-        if not is_weights(view, b):
-            what = f"a_zero_point is not constant ({view.source(zero_point)}), nor is the second operand"
-            yield view.problem(what, "quantize the model statically (onnxruntime: quantize_static)")
-        elif shape is not None and prod(shape) != 1:
-            what = f"a_zero_point has shape {shape_text(shape)}, but must be one number"
-            yield view.problem(what, "give one number")
-
-    return rule
+def products(view: NodeView) -> Iterator[Problem]:
+    """Inputs a and b of codes can be multiplied; b is one constant matrix, or both have leading axes."""
+    if is_weights(view):
+        yield from (*matrices(view), *columns(view))
+        return
+    yield from _shapes_fit(view)
+    for role in B_NUMBERS:
+        array = view.array(role)
+        if array is not None and array.size != 1:
+            what = f"{role} has shape {shape_text(array.shape)}, but its operand is not a constant matrix"
+            yield view.problem(what, "give one number: only weights have scales of columns")
+    yield from _overflows(view)
 
 
-def float_products(a: int, b: int) -> Extra:
-    """A rule: inputs ``a`` and ``b`` of float32 numbers can be multiplied; each may be constant."""
-    weights = matrices(a, b)
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        yield from weights(view) if is_weights(view, b) else _shapes_fit(view, a, b)
-
-    return rule
+def computed_zero_point(view: NodeView) -> Iterator[Problem]:
+    """The zero point of a is known, or b is one constant matrix."""
+    if view.has("a_zero_point") and view.array("a_zero_point") is None and not is_weights(view):
+        what = f"a_zero_point is not constant ({view.source('a_zero_point')}), nor is the second operand"
+        yield view.problem(what, "quantize the model statically (onnxruntime: quantize_static)")
 
 
-def _shapes_fit(view: NodeView, a: int, b: int) -> Iterator[Problem]:
+def float_products(view: NodeView) -> Iterator[Problem]:
+    """Inputs a and b of float32 numbers can be multiplied; each may be constant."""
+    yield from matrices(view) if is_weights(view) else _shapes_fit(view)
+
+
+def _shapes_fit(view: NodeView) -> Iterator[Problem]:
     """Both operands are matrices with leading axes, or vectors, as numpy multiplies them."""
-    first, second = view.shape(a), view.shape(b)
+    first, second = view.shape("a"), view.shape("b")
     if first is None or second is None:
         return
-    for place, index, shape in (("first", a, first), ("second", b, second)):
-        if not shape or (len(shape) == 1 and view.array(index) is not None):
+    for place, role, shape in (("first", "a", first), ("second", "b", second)):
+        if not shape or (len(shape) == 1 and view.array(role) is not None):
             yield view.problem(f"the {place} operand has shape {shape_text(shape)}", "give a matrix")
             return
     inner, rows = first[-1], second[-2] if len(second) > 1 else second[0]
     if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
         yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the operands")
-    try:
-        broadcast(first[:-2], second[:-2])
-    except ValueError:
-        what = f"the shapes {shape_text(first)} and {shape_text(second)} cannot be broadcast"
-        yield view.problem(what, "correct the shapes of the operands")
+    yield from broadcast_problems(view, (first[:-2], second[:-2]), (first, second))
 
 
 def sums_between_fit(view: NodeView) -> Iterator[Problem]:
     """The same rule for a product of two computed operands between codes of 8 bits."""
     makers = [view.graph.dequantizer(view.node.input(index)) for index in (0, 1)]
-    codes = [NodeView(view.graph, maker) for maker in makers if maker is not None]
-    if None not in between(2)(view) and not is_weights(view, 1):
-        yield from _too_long(view, view.fixed_shape(0), [(each.dtype(0), each.array(2)) for each in codes])
+    codes = [view.beside(maker) for maker in makers if maker is not None]
+    if None not in between(2)(view) and not is_weights(view):
+        yield from _too_long(view, [(each.dtype(0), each.array(2)) for each in codes])
 
 
-def _overflows(view: NodeView, a: int, operands: tuple[tuple[int, int], ...]) -> Iterator[Problem]:
+def _overflows(view: NodeView) -> Iterator[Problem]:
     """Sums of products of two computed operands that some codes would take beyond int32."""
-    ends = [(view.dtype(index), view.array(zero_point)) for index, zero_point in operands]
-    yield from _too_long(view, view.fixed_shape(a), ends)
+    yield from _too_long(view, [(view.dtype(role), view.array(f"{role}_zero_point")) for role in ("a", "b")])
 
 
-def _too_long(
-    view: NodeView, shape: tuple[int, ...] | None, ends: Sequence[tuple[DType | None, Array | None]]
-) -> Iterator[Problem]:
-    largest = 1
+def _too_long(view: NodeView, ends: Sequence[tuple[DType | None, Array | None]]) -> Iterator[Problem]:
+    shape, largest = view.fixed_shape("a"), 1
     for dtype, array in ends:
         if dtype is None or not dtype.is_quantized or (array is not None and array.size != 1):
             return
@@ -142,56 +109,53 @@ def _too_long(
         yield view.problem(what, f"split the product: {INT32_MAX // largest} terms fit for every input")
 
 
-def columns(b: int, roles: tuple[tuple[str, int], ...]) -> Extra:
-    """A rule: these inputs have one element, or one for every column of the product with input ``b``."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        shape = view.fixed_shape(b)
-        if shape is None or len(shape) != 2:
-            return
-        count = shape[0] if view.integer("transB", 0) else shape[1]
-        for role, index in roles:
-            array = view.array(index)
-            if array is not None and (array.size not in (1, count) or array.size != max(array.shape, default=1)):
-                what = f"{role} has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
-                yield view.problem(what, "give one number, or one for every column")
-
-    return rule
+def _columns_of(view: NodeView) -> int | None:
+    """How many columns a product with b has."""
+    shape = view.fixed_shape("b")
+    return None if shape is None or len(shape) != 2 else shape[0 if view.integer("transB", 0) else 1]
 
 
-def bias_of_columns(c: int, b: int) -> Extra:
-    """A rule: the matrix that is added is the same in every row."""
+def columns(view: NodeView) -> Iterator[Problem]:
+    """Scales and zero points of b have one element, or one for every column of the product."""
+    count = _columns_of(view)
+    for role in B_NUMBERS:
+        array = view.array(role)
+        if (
+            array is not None
+            and count is not None
+            and (array.size not in (1, count) or array.size != max(array.shape, default=1))
+        ):
+            what = f"{role} has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
+            yield view.problem(what, "give one number, or one for every column")
 
-    def rule(view: NodeView) -> Iterator[Problem]:
-        array, shape = view.array(c), view.fixed_shape(b)
-        if array is None or shape is None or len(shape) != 2:
-            return
-        count = shape[0] if view.integer("transB", 0) else shape[1]
-        rows = array if array.ndim == 2 else array.reshape(1, -1)
-        if array.ndim > 2 or array.shape[-1:] not in ((), (1,), (count,)):
-            what = f"C has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
-            yield view.problem(what, "give one bias for every column")
-        elif (rows != rows[:1]).any():
-            yield view.problem("C differs from row to row", "add it in a node of its own")
 
-    return rule
+def bias_of_columns(view: NodeView) -> Iterator[Problem]:
+    """The matrix that is added is the same in every row."""
+    array, count = view.array("c"), _columns_of(view)
+    if array is None or count is None:
+        return
+    rows = array if array.ndim == 2 else array.reshape(1, -1)
+    if array.ndim > 2 or array.shape[-1:] not in ((), (1,), (count,)):
+        what = f"C has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
+        yield view.problem(what, "give one bias for every column")
+    elif (rows != rows[:1]).any():
+        yield view.problem("C differs from row to row", "add it in a node of its own")
 
 
 def quantized_once(view: NodeView) -> Iterator[Problem]:
     """QGemm without y_scale gives floats; with it, it needs y_zero_point, which tells the type."""
-    if view.has(7) and not view.has(8):
-        yield view.problem("it has y_scale, but no y_zero_point", "give both, or none of them")
-    elif view.has(8) and not view.has(7):
-        yield view.problem("it has y_zero_point, but no y_scale", "give both, or none of them")
-    weights = view.array(4)
-    if not view.has(7) and weights is not None and weights.size != 1:
+    for role, other in (("y_scale", "y_zero_point"), ("y_zero_point", "y_scale")):
+        if view.has(role) and not view.has(other):
+            yield view.problem(f"it has {role}, but no {other}", "give both, or none of them")
+    weights = view.array("b_scale")
+    if not view.has("y_scale") and weights is not None and weights.size != 1:
         yield view.problem("its result is float, but b_scale has one number for every column", "give it a y_scale")
 
 
 def finite_factors(view: NodeView) -> Iterator[Problem]:
     """Gemm: alpha and beta are multiplied into the constants, which are written into C as numbers."""
-    for name, index in (("alpha", 1), ("beta", 2)):
-        factor, array = view.node.attributes.get(name, 1.0), view.array(index)
+    for name, role in (("alpha", "b"), ("beta", "c")):
+        factor, array = view.node.attributes.get(name, 1.0), view.array(role)
         if not isinstance(factor, float | int) or array is None or array.dtype != np.float32:
             continue
         with np.errstate(all="ignore"):

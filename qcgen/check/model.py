@@ -44,10 +44,7 @@ def advice(op_type: str) -> str:
 
 
 ADVICE = {
-    **dict.fromkeys(
-        ("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"),
-        FOLD,
-    ),
+    **dict.fromkeys(("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"), FOLD),
     "RNN": UNROLL,
     "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
@@ -63,6 +60,19 @@ DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
 
 MAX_ELEMENTS = 2**28
 """The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
+
+MAX_NUMBER = 2**31 - 1
+"""The largest size, stride, dilation or pad, so that all of them fit the C type int32_t."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: A, B and C."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 element", "3 elements"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def node_place(node: Node) -> str:
@@ -174,13 +184,8 @@ def version_problems(old: Iterable[tuple[Node, int]]) -> Iterator[Problem]:
         operators = list(dict.fromkeys(node.op_type for node, _ in found))
         where = named_nodes([node for node, _ in found]) if len(operators) == 1 else "model"
         verb = "needs" if len(operators) == 1 else "need"
-        what = f"{_listed(operators)} {verb} opset {needed} of {name}; the model imports {imported}"
+        what = f"{listed(operators)} {verb} opset {needed} of {name}; the model imports {imported}"
         yield Problem(where, what, f"export the model with opset {needed} or newer")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names in a sentence: A, B and C."""
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def contradictions(graph: Graph, refused: Collection[str]) -> Iterator[Problem]:
@@ -206,9 +211,13 @@ def _differences(declared: Value, computed: Value) -> tuple[str, str] | None:
         return declared.dtype.value, computed.dtype.value
     if declared.shape is None or computed.shape is None:
         return None
-    pairs = zip(declared.shape, computed.shape, strict=False)
-    differs = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
     possible = all(dim >= 1 for dim in computed.shape if isinstance(dim, int))
-    if possible and (differs or len(declared.shape) != len(computed.shape)):
+    if possible and contradict(declared.shape, computed.shape):
         return shape_text(declared.shape), shape_text(computed.shape)
     return None
+
+
+def contradict(first: Shape, second: Shape) -> bool:
+    """Whether no tensor has both shapes."""
+    pairs = zip(first, second, strict=False)
+    return len(first) != len(second) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)

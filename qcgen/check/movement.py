@@ -8,9 +8,8 @@ from math import prod
 
 import numpy as np
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import counted, shape_text
 from qcgen.check.node import CODES, Extra, NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.ir.types import DType
 from qcgen.options import spelt
@@ -18,11 +17,11 @@ from qcgen.options import spelt
 AGAIN = "correct the node, or export the model again"
 
 
-def numbers_of(view: NodeView, index: int, name: str) -> tuple[int, ...] | None:
+def numbers_of(view: NodeView, name: str) -> tuple[int, ...] | None:
     """A list of integers, an input in newer opsets and an attribute in older ones; None if absent or malformed."""
-    array = view.array(index)
+    array = view.array(name)
     if array is None:
-        return None if view.has(index) else view.integers(name)
+        return None if view.has(name) else view.integers(name)
     return tuple(int(number) for number in array.reshape(-1)) if array.dtype.kind in "iu" else None
 
 
@@ -41,7 +40,7 @@ def _axes(count: int) -> str:
 
 def keeps_elements(view: NodeView) -> Iterator[Problem]:
     """Reshape: the new shape has as many elements as the old one."""
-    x, target = view.fixed_shape(0), numbers_of(view, 1, "shape")
+    x, target = view.fixed_shape(0), numbers_of(view, "shape")
     if x is None or target is None:
         return
     text = shape_text(target)
@@ -77,7 +76,7 @@ def wrong_axes(view: NodeView, axes: Sequence[int], rank: int, subject: str = "i
 
 def removes_ones(view: NodeView) -> Iterator[Problem]:
     """Squeeze removes axes of length 1."""
-    x, axes = view.fixed_shape(0), numbers_of(view, 1, "axes")
+    x, axes = view.fixed_shape(0), numbers_of(view, "axes")
     if x is None or axes is None:
         return
     wrong = list(wrong_axes(view, axes, len(x)))
@@ -90,19 +89,12 @@ def removes_ones(view: NodeView) -> Iterator[Problem]:
 
 def inserts_axes(view: NodeView) -> Iterator[Problem]:
     """Unsqueeze inserts every axis once, in the range of the result."""
-    x, axes = view.shape(0), numbers_of(view, 1, "axes")
+    x, axes = view.shape(0), numbers_of(view, "axes")
     if axes is None:
-        if not view.has(1) and "axes" not in view.node.attributes:
+        if not view.has("axes") and "axes" not in view.node.attributes:
             yield view.problem("it has no axes", "name the axes to insert")
     elif x is not None:
         yield from wrong_axes(view, axes, len(x) + len(axes), "result")
-
-
-def flattens_at_an_axis(view: NodeView) -> Iterator[Problem]:
-    """Flatten splits the axes in two at any place, in front of all and behind all included."""
-    x, axis = view.shape(0), view.integer("axis", 1)
-    if x is not None and not -len(x) <= axis <= len(x):
-        yield view.problem(f"axis is {axis}, but its input has {counted(len(x), 'dimension')}", "correct axis")
 
 
 def permutes_axes(view: NodeView) -> Iterator[Problem]:
@@ -146,10 +138,10 @@ def _but(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 def cuts_each_axis_once(view: NodeView) -> Iterator[Problem]:
     """Slice has a start and an end for every axis that it names, and names each once."""
     x = view.fixed_shape(0)
-    starts, ends = numbers_of(view, 1, "starts"), numbers_of(view, 2, "ends")
-    axes, steps = numbers_of(view, 3, "axes"), numbers_of(view, 4, "steps")
-    for index, (name, values) in enumerate((("starts", starts), ("ends", ends)), start=1):
-        if values is None and not view.has(index) and name not in view.node.attributes:
+    starts, ends = numbers_of(view, "starts"), numbers_of(view, "ends")
+    axes, steps = numbers_of(view, "axes"), numbers_of(view, "steps")
+    for name, values in (("starts", starts), ("ends", ends)):
+        if values is None and not view.has(name) and name not in view.node.attributes:
             yield view.problem(f"it has no {name}", "give starts and ends")
     if starts is None or ends is None or x is None:
         return
@@ -165,7 +157,7 @@ def cuts_each_axis_once(view: NodeView) -> Iterator[Problem]:
 def splits_the_whole(view: NodeView) -> Iterator[Problem]:
     """Split: the parts add up to the axis, one for every output."""
     x, axis, parts = view.fixed_shape(0), view.integer("axis", 0), len(view.node.outputs)
-    lengths, number = numbers_of(view, 1, "split"), view.node.attributes.get("num_outputs")
+    lengths, number = numbers_of(view, "split"), view.node.attributes.get("num_outputs")
     if isinstance(number, int) and number != parts:
         yield view.problem(f"num_outputs is {number}, but it has {counted(parts, 'output')}", "correct num_outputs")
         return
@@ -189,9 +181,9 @@ def splits_the_whole(view: NodeView) -> Iterator[Problem]:
 
 def pads_every_axis(view: NodeView) -> Iterator[Problem]:
     """Pad has two numbers for every axis that it pads."""
-    x, axes = view.shape(0), numbers_of(view, 3, "")
-    pads = numbers_of(view, 1, "pads")
-    if x is None or pads is None or (view.has(3) and axes is None):
+    x, pads = view.shape(0), numbers_of(view, "pads")
+    axes = numbers_of(view, "axes") if view.has("axes") else None
+    if x is None or pads is None or (view.has("axes") and axes is None):
         return
     count = len(x) if axes is None else len(axes)
     if len(pads) != 2 * count:
@@ -212,7 +204,7 @@ def _no_code(view: NodeView, value: float, dtype: DType) -> Iterator[Problem]:
 def resizes_every_axis(view: NodeView) -> Iterator[Problem]:
     """Resize has one positive scale, or one size, for every axis that it names."""
     x, axes = view.shape(0), view.integers("axes")
-    scales, sizes = view.array(2 if view.node.version >= 11 else 1), numbers_of(view, 3, "")
+    scales, sizes = view.array(2 if view.node.version >= 11 else 1), numbers_of(view, "sizes")
     if x is None:
         return
     if axes:
@@ -221,7 +213,7 @@ def resizes_every_axis(view: NodeView) -> Iterator[Problem]:
     if sizes is not None and len(sizes) != count:
         what = f"sizes has {counted(len(sizes), 'number')} for {_axes(count)}"
         yield view.problem(what, "give one size for every axis")
-    elif sizes is None and scales is not None and (scales.size or not view.has(3)):
+    elif sizes is None and scales is not None and (scales.size or not view.has("sizes")):
         if scales.size != count:
             what = f"scales has {counted(scales.size, 'number')} for {_axes(count)}"
             yield view.problem(what, "give one scale for every axis")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
 from math import isnan, prod
 
 import numpy as np
 
-from qcgen.check.attributes import kind_of
-from qcgen.check.model import MAX_ELEMENTS, node_place, shape_text
-from qcgen.check.operands import counted
+from qcgen.check.model import MAX_ELEMENTS, counted, listed, node_place, shape_text
+from qcgen.check.signature import Signature, fits, kind_of, of_onnx
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape
-from qcgen.ir.graph import Attribute, Graph, Node, Value
+from qcgen.infer.facts import Shape, broadcast
+from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 
 Types = tuple[DType, ...]
@@ -29,9 +29,6 @@ MAX_AXES = 32
 
 NARROW_AND_WIDE: Types = (DType.INT16, DType.UINT16, DType.INT32)
 EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
-
-INTEGER, INTEGERS, NUMBER, TEXT = "an integer", "a list of integers", "a number", "a string"
-TEXTS, NUMBERS = "a list of strings", "a list of numbers"
 
 AGAIN = "export the model again"
 
@@ -51,35 +48,45 @@ class NodeView:
 
     graph: Graph
     node: Node
+    signature: Signature
     already_reported: Collection[str] = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""
         return Problem(node_place(self.node), what, hint)
 
-    def has(self, index: int) -> bool:
+    def tensor(self, operand: int | str) -> str:
+        """The name of an input, which is told by its place, or by its role in letters of either case; "" if absent."""
+        if isinstance(operand, int):
+            return self.node.input(operand)
+        roles = (index for index, name in enumerate(self.signature.inputs) if name.lower() == operand.lower())
+        return next((self.node.input(index) for index in roles), "")
+
+    def beside(self, node: Node) -> NodeView:
+        """Another node of the graph that is spelt as in ai.onnx."""
+        return NodeView(self.graph, node, of_onnx(node.op_type))
+
+    def has(self, operand: int | str) -> bool:
         """Whether an input is there."""
-        return self.node.input(index) != ""
+        return self.tensor(operand) != ""
 
-    def array(self, index: int) -> Array | None:
+    def array(self, operand: int | str) -> Array | None:
         """The elements of an input, None if it is absent or not constant."""
-        return self.graph.constants.get(self.node.input(index))
+        return self.graph.constants.get(self.tensor(operand))
 
-    def dtype(self, index: int) -> DType | None:
+    def dtype(self, operand: int | str) -> DType | None:
         """The type of an input, None if it is absent or not known."""
-        array = self.array(index)
-        return DType.of(array) if array is not None else self.graph.value(self.node.input(index)).dtype
+        array = self.array(operand)
+        return DType.of(array) if array is not None else self.graph.value(self.tensor(operand)).dtype
 
-    def shape(self, index: int) -> Shape | None:
+    def shape(self, operand: int | str) -> Shape | None:
         """The shape of an input, None if it is absent or not known."""
-        array = self.array(index)
-        return tuple(array.shape) if array is not None else self.graph.value(self.node.input(index)).shape
+        array = self.array(operand)
+        return tuple(array.shape) if array is not None else self.graph.value(self.tensor(operand)).shape
 
-    def fixed_shape(self, index: int) -> tuple[int, ...] | None:
+    def fixed_shape(self, operand: int | str) -> tuple[int, ...] | None:
         """The shape of an input whose dimensions are all known numbers."""
-        shape = self.shape(index) or ()
-        known = tuple(dim for dim in shape if isinstance(dim, int))
-        return known if self.shape(index) is not None and len(known) == len(shape) else None
+        return Value("", None, self.shape(operand)).fixed_shape
 
     def integer(self, name: str, default: int) -> int:
         """An integer attribute; the default if it is absent or malformed."""
@@ -94,11 +101,31 @@ class NodeView:
         numbers = tuple(item for item in value if isinstance(item, int))
         return numbers if len(numbers) == len(value) else None
 
-    def source(self, index: int) -> str:
+    def roles(self) -> Iterator[tuple[int, str]]:
+        """The inputs that are there, with their names."""
+        return ((index, self.signature.role(index)) for index, name in enumerate(self.node.inputs) if name)
+
+    def source(self, operand: int | str) -> str:
         """Where an input that should be constant comes from."""
-        name = self.node.input(index)
+        name = self.tensor(operand)
         maker = self.graph.producers.get(name)
         return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
+
+
+def broadcast_problems(
+    view: NodeView, shapes: Iterable[Shape | None], told: Iterable[Shape | None]
+) -> Iterator[Problem]:
+    """Shapes that do not agree as in numpy; ``told`` are those of the operands, of which these may be a part."""
+    try:
+        reduce(broadcast, shapes)
+    except ValueError:
+        text = listed([shape_text(shape) for shape in told if shape is not None])
+        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
+
+
+def spreads(shape: tuple[int, ...], over: tuple[int, ...]) -> bool:
+    """Whether a tensor is broadcast to a shape as in numpy, which keeps its size."""
+    return len(shape) <= len(over) and all(a in (1, b) for a, b in zip(shape[::-1], over[::-1], strict=False))
 
 
 Extra = Callable[[NodeView], Iterator[Problem]]
@@ -109,69 +136,54 @@ Extra = Callable[[NodeView], Iterator[Problem]]
 class Spec:
     """What is accepted of an operator.
 
-    ``inputs`` names them in order, ``required`` of them must be there; with ``repeated`` the last so many may come
-    again and again. ``types`` of inputs that have some; ``constant`` inputs must be known, ``numbers`` must have one
-    element, ``scales`` must be positive and finite. ``same`` pairs an input with the one whose type it must have.
-    ``attributes`` with their kinds; ``since`` is the version of the domain that has the operator.
+    ``types`` of its inputs in order, () of those that may have any; ``constant`` inputs must be known, ``numbers`` must
+    have one element, ``scales`` must be positive and finite. ``same`` pairs an input with the one whose type it must
+    have. ``signature``: how it is spelt, None for as ai.onnx spells the operator of this name.
     """
 
-    inputs: tuple[str, ...]
-    required: int
-    types: Mapping[str, Types] = field(default_factory=dict)
+    types: tuple[Types, ...] = ()
     constant: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    since: int = 1
-    repeated: int = 0
     extra: tuple[Extra, ...] = ()
-
-    def role(self, index: int) -> str:
-        """The name of an input."""
-        if index < len(self.inputs) or not self.repeated:
-            return self.inputs[index] if index < len(self.inputs) else f"input {index}"
-        start = len(self.inputs) - self.repeated
-        return self.inputs[start + (index - start) % self.repeated]
-
-    def roles(self, view: NodeView) -> Iterator[tuple[int, str]]:
-        """The inputs that are there, with their names."""
-        for index, name in enumerate(view.node.inputs):
-            if name:
-                yield index, self.role(index)
+    signature: Signature | None = None
 
 
 def spec_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
-    found = [*_arity(view, spec), *_types(view, spec)]
+    found = [*arity_problems(view), *_outputs(view), *type_problems(view, spec)]
     yield from found
     if found:
         return
     yield from _constants(view, spec)
-    yield from _numbers(view, spec)
-    yield from _attributes(view, spec)
+    yield from number_problems(view, spec)
+    yield from attribute_problems(view)
     yield from _too_large(view)
     for extra in spec.extra:
         yield from extra(view)
 
 
-def _arity(view: NodeView, spec: Spec) -> Iterator[Problem]:
-    node = view.node
-    for index in range(spec.required):
+def arity_problems(view: NodeView) -> Iterator[Problem]:
+    """Inputs that are missing, and those that are too many."""
+    node, named, required = view.node, view.signature.inputs, view.signature.required
+    for index in range(required):
         if not view.has(index):
-            needed = ", ".join(spec.inputs[: spec.required])
-            yield view.problem(f"input {spec.role(index)} is missing", f"{node.op_type} needs {needed}")
-    if spec.repeated:
-        rest = len(node.inputs) - len(spec.inputs)
-        if rest > 0 and rest % spec.repeated:
-            group = ", ".join(spec.inputs[-spec.repeated :])
-            yield view.problem(f"it has {counted(len(node.inputs), 'input')}", f"every input is a group: {group}")
-    elif len(node.inputs) > len(spec.inputs):
-        what = f"it has {counted(len(node.inputs), 'input')}, but {node.op_type} takes at most {len(spec.inputs)}"
-        yield view.problem(what, f"the inputs are {', '.join(spec.inputs)}")
-    if node.op_type not in SEVERAL_OUTPUTS:
+            subject = "its input" if named[index] == "input" else f"input {named[index]}"
+            yield view.problem(f"{subject} is missing", f"{node.op_type} needs {', '.join(named[:required])}")
+    rest, repeated = len(node.inputs) - len(named), view.signature.repeated
+    if rest > 0 and not repeated:
+        what = f"it has {counted(len(node.inputs), 'input')}, but {node.op_type} takes at most {len(named)}"
+        yield view.problem(what, f"the inputs are {', '.join(named)}")
+    elif rest > 0 and rest % repeated:
+        hint = f"every input is a group: {', '.join(named[-repeated:])}"
+        yield view.problem(f"it has {counted(len(node.inputs), 'input')}", hint)
+
+
+def _outputs(view: NodeView) -> Iterator[Problem]:
+    if view.node.op_type not in SEVERAL_OUTPUTS:
         yield from _single_output(view)
-    elif not any(node.outputs):
+    elif not any(view.node.outputs):
         yield view.problem("it has no output", AGAIN)
 
 
@@ -184,21 +196,28 @@ def _single_output(view: NodeView) -> Iterator[Problem]:
 
 
 def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
-    known = [view.node.input(index) in view.graph.constants for index, _ in spec.roles(view)]
+    known = [view.node.input(index) in view.graph.constants for index, _ in view.roles()]
     if known and all(known):
         yield view.problem("all its inputs are constant", "replace the node by its result")
-        return
-    for index, role in spec.roles(view):
+    else:
+        yield from constant_problems(view, spec)
+
+
+def constant_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
+    """Inputs that must be constant and are not."""
+    for index, role in view.roles():
         if role in spec.constant and view.array(index) is None and view.node.input(index) not in view.already_reported:
             hint = "store its values in the model as an initializer"
             yield view.problem(f"{role} is not constant: {view.source(index)}", hint)
 
 
-def _types(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def type_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
+    """Inputs of types that they must not have, and pairs of two types."""
+    types = dict(zip(view.signature.inputs, spec.types, strict=False))
     named: dict[str, DType] = {}
     wrong: set[str] = set()
-    for index, role in spec.roles(view):
-        dtype, allowed = view.dtype(index), spec.types.get(role)
+    for index, role in view.roles():
+        dtype, allowed = view.dtype(index), types.get(role)
         if dtype is DType.BOOL and view.node.op_type in MOVE_TRUTH:
             dtype = DType.FLOAT32
         if dtype is not None:
@@ -212,7 +231,7 @@ def _types(view: NodeView, spec: Spec) -> Iterator[Problem]:
             continue
         for role_of, like in spec.same:
             other = named.get(like)
-            if role == role_of and dtype and other and dtype is not other and other in spec.types.get(like, (other,)):
+            if role == role_of and dtype and other and dtype is not other and other in (types.get(like) or (other,)):
                 what = f"{role} is {dtype.value}, but {like} is {other.value}"
                 yield view.problem(what, f"give {role} the type of {like}")
 
@@ -228,48 +247,48 @@ def _wrong_type(view: NodeView, index: int, role: str, allowed: Types) -> Proble
     return view.problem(f"{role} is {name}, but must be {must}", hint)
 
 
-def _numbers(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def number_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     """Parameters that must be one number, and scales that must be positive and finite."""
-    for index, role in spec.roles(view):
+    for index, role in view.roles():
         array = view.array(index)
-        if array is None:
-            continue
-        kind = "scale" if role in spec.scales else "number"
-        if role in spec.numbers and (array.size != 1 or array.ndim > 1):
-            what = f"{role} has shape {shape_text(array.shape)}, but must be one number"
-            yield view.problem(what, f"give one {kind}")
-        elif role in spec.scales and array.dtype == np.float32:
-            wrong = array.reshape(-1)[~(np.isfinite(array) & (array > 0)).reshape(-1)]
-            if wrong.size:
-                what = f"{role} is {wrong[0]}; a scale must be positive and finite"
-                yield view.problem(what, "quantize the model again, with data that makes every tensor differ from zero")
+        shape = None if array is None and role in spec.constant else view.fixed_shape(index)
+        if role in spec.numbers and shape is not None and (prod(shape) != 1 or len(shape) > 1):
+            what = f"{role} has shape {shape_text(shape)}, but must be one number"
+            yield view.problem(what, f"give one {number_kind(role)}")
+        elif role in spec.scales and array is not None and array.dtype == np.float32:
+            wrong, every = not_positive(role, array), "channel" if array.size > 1 else "tensor"
+            if wrong is not None:
+                hint = f"quantize the model again, with data that makes every {every} differ from zero"
+                yield view.problem(f"{wrong}; a scale must be positive and finite", hint)
 
 
-def _attributes(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def number_kind(role: str) -> str:
+    """What an input of numbers is called."""
+    return next((kind for kind in ("scale", "zero point") if role.endswith(kind.replace(" ", "_"))), "number")
+
+
+def not_positive(name: str, scales: Array) -> str | None:
+    """The first of float32 numbers that is not positive and finite, and how many there are besides; None if all are."""
+    flat = scales.reshape(-1)
+    wrong = np.flatnonzero(~(np.isfinite(flat) & (flat > 0)))
+    if not wrong.size:
+        return None
+    more = f" (as of {wrong.size - 1} more)" if wrong.size > 1 else ""
+    channel = f" of output channel {wrong[0]}{more}" if flat.size > 1 else ""
+    return f"{name}{channel} is {flat[wrong[0]]}"
+
+
+def attribute_problems(view: NodeView) -> Iterator[Problem]:
+    """Attributes that are unknown, of a wrong kind, or no number."""
+    known = view.signature.attributes
     for name, value in view.node.attributes.items():
-        kind = spec.attributes.get(name)
-        if kind is None:
-            known = ", ".join(spec.attributes) or "no attributes"
-            yield view.problem(f"the attribute {name!r} is unknown", f"remove it; {view.node.op_type} has {known}")
-        elif not _fits(kind, value):
-            yield view.problem(f"{name} is {kind_of(value)}, but must be {kind}", f"correct {name}")
+        if name not in known:
+            hint = f"remove it; {view.node.op_type} has {', '.join(known) or 'no attributes'}"
+            yield view.problem(f"the attribute {name!r} is unknown", hint)
+        elif not fits(known[name], value):
+            yield view.problem(f"{name} is {kind_of(value)}, but must be {known[name]}", f"correct {name}")
         elif isinstance(value, float) and isnan(value):
             yield view.problem(f"{name} is NaN", f"correct {name}, or export the model again")
-
-
-def _fits(kind: str, value: Attribute) -> bool:
-    match kind:
-        case "an integer":
-            return isinstance(value, int)
-        case "a number":
-            return isinstance(value, float | int)
-        case "a string":
-            return isinstance(value, str)
-        case "a list of strings":
-            return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-        case "a list of numbers":
-            return isinstance(value, tuple) and all(isinstance(item, float | int) for item in value)
-    return isinstance(value, tuple) and all(isinstance(item, int) for item in value)
 
 
 def _too_large(view: NodeView) -> Iterator[Problem]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qcgen.check.model import shape_text
-from qcgen.check.node import NodeView
-from qcgen.check.operands import counted
+from qcgen.check.model import counted, shape_text
+from qcgen.check.node import NodeView, spreads
 from qcgen.errors import Problem
 
-OPERANDS = ((1, "Scale"), (2, "B"))
+OPERANDS = ("Scale", "B")
 
 
 def row_fits(view: NodeView) -> Iterator[Problem]:
@@ -18,11 +17,11 @@ def row_fits(view: NodeView) -> Iterator[Problem]:
     if x is None or not -len(x) <= axis < len(x):
         return
     row = x[axis:]
-    for index, role in OPERANDS:
-        array = view.array(index)
+    for role in OPERANDS:
+        array = view.array(role)
         if array is None:
             continue
-        if array.ndim > len(row) or any(a not in (1, b) for a, b in zip(array.shape[::-1], row[::-1], strict=False)):
+        if not spreads(array.shape, row):
             what = f"{role} has shape {shape_text(array.shape)}, but the rows have shape {shape_text(row)}"
             yield view.problem(what, f"give {role} an element for each of a row")
 
@@ -42,8 +41,8 @@ def channels_fit(view: NodeView) -> Iterator[Problem]:
         what = f"its input has shape {shape_text(x)}, but must have batch, channels and spatial axes"
         yield view.problem(what, "give it 3 dimensions or more")
         return
-    for index, role in OPERANDS:
-        array = view.array(index)
+    for role in OPERANDS:
+        array = view.array(role)
         if array is not None and array.shape != (x[1],):
             what = f"{role} has shape {shape_text(array.shape)}, but x has {counted(x[1], 'channel')}"
             yield view.problem(what, f"give {role} a number for each channel")

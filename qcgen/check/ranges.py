@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.check.node import Q8, Extra, NodeView
+from qcgen.check.node import Q8, Extra, NodeView, not_positive
 from qcgen.check.windows import no_image
 from qcgen.errors import Problem
 from qcgen.ir.types import Array
@@ -16,9 +16,9 @@ from qcgen.ir.types import Array
 RESCALE = "the scales are too far apart: quantize the model again"
 
 
-def scale_at(view: NodeView, index: int) -> float | None:
+def scale_at(view: NodeView, operand: int | str) -> float | None:
     """A per-tensor scale, None if it is absent, malformed or wrong, which is reported elsewhere."""
-    array = view.array(index)
+    array = view.array(operand)
     if array is None or array.size != 1 or array.dtype != np.float32:
         return None
     value = float(array.reshape(()))
@@ -29,9 +29,9 @@ Scales = Callable[[NodeView], list[float | None]]
 """From a node to the scales of its inputs and its output."""
 
 
-def at(*indices: int) -> Scales:
-    """Those at these inputs."""
-    return lambda view: [scale_at(view, index) for index in indices]
+def at(*roles: str) -> Scales:
+    """Those of these names."""
+    return lambda view: [scale_at(view, role) for role in roles]
 
 
 def between(count: int) -> Scales:
@@ -42,7 +42,7 @@ def between(count: int) -> Scales:
         ends = [(node, node.input(0)) for node in codes if node is not None]
         quantize = graph.quantizer(view.node)
         ends += [] if quantize is None else [(quantize, quantize.outputs[0])]
-        found = [scale_at(NodeView(graph, node), 1) for node, name in ends if graph.dtype(name) in Q8]
+        found = [scale_at(view.beside(node), 1) for node, name in ends if graph.dtype(name) in Q8]
         return found if len(found) == count + 1 else [None]
 
     return scales
@@ -142,11 +142,11 @@ def says_which_softmax(view: NodeView) -> Iterator[Problem]:
         yield view.problem("it has no attribute opset", "add opset, the version of Softmax that is meant")
 
 
-def multiplier_in_range(x: int, w: int, y: int) -> Extra:
-    """A rule: x_scale * w_scale / y_scale is finite in float32."""
+def multiplier_in_range(x: str, w: str, y: str) -> Extra:
+    """A rule: x_scale * w_scale / y_scale is finite in float32, of which these are the names."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
-        yield from _multiplier(view, scale_at(view, x), view.array(w), scale_at(view, y))
+        yield from _multiplier(view, f"{x} * {w} / {y}", scale_at(view, x), view.array(w), scale_at(view, y))
 
     return rule
 
@@ -156,15 +156,15 @@ def multiplier_between_in_range(view: NodeView) -> Iterator[Problem]:
     x_scale, y_scale = (*between(1)(view), None)[:2]
     weights = view.graph.dequantizer(view.node.input(1))
     w_scale = None if weights is None else view.graph.constants.get(weights.input(1))
-    yield from _multiplier(view, x_scale, w_scale, y_scale)
+    yield from _multiplier(view, "the product of its scales", x_scale, w_scale, y_scale)
 
 
 def _multiplier(
-    view: NodeView, x_scale: float | None, w_scale: Array | None, y_scale: float | None
+    view: NodeView, name: str, x_scale: float | None, w_scale: Array | None, y_scale: float | None
 ) -> Iterator[Problem]:
     if x_scale is None or y_scale is None or w_scale is None or w_scale.dtype != np.float32:
         return
     scale = arithmetic.requantization_scale(np.asarray(x_scale), w_scale.reshape(-1), np.asarray(y_scale))
-    wrong = scale[~(np.isfinite(scale) & (scale > 0))]
-    if wrong.size and (w_scale > 0).all():
-        yield view.problem(f"the product of its scales is {wrong[0]} in float32", RESCALE)
+    wrong = not_positive(name, scale)
+    if wrong is not None and not_positive(name, w_scale) is None:
+        yield view.problem(f"{wrong} in float32", RESCALE)

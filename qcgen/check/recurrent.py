@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import contradict, shape_text
 from qcgen.check.node import NodeView
 from qcgen.errors import Problem
+from qcgen.infer.facts import Shape
 
 GATES = {"LSTM": 4, "GRU": 3}
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
@@ -22,26 +23,23 @@ def weights_fit(view: NodeView) -> Iterator[Problem]:
     x, r = view.shape(0), view.fixed_shape(2)
     if x is not None and len(x) != 3:
         yield view.problem(f"X has shape {shape_text(x)}, but must have 3 axes", "give it time, batch and features")
-        return
-    if x is None or r is None:
-        return
-    directions = DIRECTIONS.get(str(view.node.attributes.get("direction", "forward")), 1)
-    units = view.integer("hidden_size", r[-1] if r else 0)
-    rows = GATES[view.node.op_type] * units
-    batch = x[0] if view.integer("layout", 0) else x[1]
-    state = (batch, directions, units) if view.integer("layout", 0) else (directions, batch, units)
-    wanted = {"W": (directions, rows, x[2]), "R": (directions, rows, units), "B": (directions, 2 * rows)}
-    wanted |= {"initial_h": state, "initial_c": state}
-    names = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c")
-    for index, role in enumerate(names[: 7 if view.node.op_type == "LSTM" else 6]):
-        shape = view.shape(index) if view.has(index) else None
-        if role not in wanted or shape is None:
-            continue
-        pairs = zip(shape, wanted[role], strict=False)
-        if len(shape) != len(wanted[role]) or any(
-            isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs
-        ):
-            what = f"{role} has shape {shape_text(shape)}, but must have {shape_text(wanted[role])}"
+    elif x is not None and r is not None:
+        directions, units = _directions(view), view.integer("hidden_size", r[-1] if r else 0)
+        rows, batch_first = GATES[view.node.op_type] * units, view.integer("layout", 0)
+        state = (x[0], directions, units) if batch_first else (directions, x[1], units)
+        wanted = {"W": (directions, rows, x[2]), "R": (directions, rows, units), "B": (directions, 2 * rows)}
+        yield from _shapes_fit(view, {**wanted, "initial_h": state, "initial_c": state})
+
+
+def _directions(view: NodeView) -> int:
+    return DIRECTIONS.get(str(view.node.attributes.get("direction", "forward")), 1)
+
+
+def _shapes_fit(view: NodeView, wanted: Mapping[str, Shape]) -> Iterator[Problem]:
+    for role, shape in wanted.items():
+        given = view.shape(role)
+        if given is not None and contradict(given, shape):
+            what = f"{role} has shape {shape_text(given)}, but must have {shape_text(shape)}"
             yield view.problem(what, "correct the shapes, hidden_size and direction, or export the model again")
 
 
@@ -56,20 +54,15 @@ def dynamic_weights_fit(view: NodeView) -> Iterator[Problem]:
     if x[1] != 1:
         hint = "give it one sequence at a time: with more, onnxruntime's own result depends on its threads"
         yield view.problem(f"its batch is {x[1]}, but must be 1", hint)
-    directions, units = DIRECTIONS.get(str(view.node.attributes.get("direction", "forward")), 1), r[1]
+    directions, units = _directions(view), r[1]
     rows, state = 4 * units, (directions, x[1], units)
-    wanted = {1: (directions, x[2], rows), 2: (directions, units, rows), 3: (directions, 2 * rows), 5: state, 6: state}
-    names = {1: "W", 2: "R", 3: "B", 5: "initial_h", 6: "initial_c"}
-    for index, shape in wanted.items():
-        given = view.fixed_shape(index) if view.has(index) else None
-        if given is not None and given != shape:
-            what = f"{names[index]} has shape {shape_text(given)}, but must have {shape_text(shape)}"
-            yield view.problem(what, "correct the shapes and the direction, or export the model again")
+    wanted = {"W": (directions, x[2], rows), "R": (directions, units, rows), "B": (directions, 2 * rows)}
+    yield from _shapes_fit(view, {**wanted, "initial_h": state, "initial_c": state})
     if view.node.attributes.get("clip", 0.0):
         yield view.problem("it has a clip, which is not supported", "quantize the LSTM without it")
-    for index, role in ((8, "W_scale"), (9, "W_zero_point"), (10, "R_scale"), (11, "R_zero_point")):
-        array = view.array(index)
-        if not view.has(index) and role.endswith("scale"):
+    for role in ("W_scale", "W_zero_point", "R_scale", "R_zero_point"):
+        array = view.array(role)
+        if not view.has(role) and role.endswith("scale"):
             yield view.problem(f"input {role} is missing", "quantize the model again")
         if array is not None and array.size not in (1, directions, directions * rows):
             what = f"{role} has {array.size} elements, but must have {directions}, or {directions * rows}"
@@ -78,7 +71,7 @@ def dynamic_weights_fit(view: NodeView) -> Iterator[Problem]:
 
 def whole_sequences(view: NodeView) -> Iterator[Problem]:
     """sequence_lens, if it is there, says that every sequence is as long as X."""
-    x, lengths = view.fixed_shape(0), view.array(4)
+    x, lengths = view.fixed_shape(0), view.array("sequence_lens")
     if x is None or lengths is None or len(x) != 3:
         return
     steps = x[1] if view.integer("layout", 0) else x[0]
@@ -89,7 +82,7 @@ def whole_sequences(view: NodeView) -> Iterator[Problem]:
 
 def without_peepholes(view: NodeView) -> Iterator[Problem]:
     """P, weights from the cell to the gates, is absent or zero."""
-    array = view.array(7)
+    array = view.array("P")
     if array is not None and np.any(array != 0):
         yield view.problem("it has peephole weights (P), which are not supported", "train the LSTM without them")
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import counted, shape_text
 from qcgen.check.movement import AGAIN, another_size, numbers_of
 from qcgen.check.node import Extra, NodeView
-from qcgen.check.operands import counted
 from qcgen.errors import Problem
 from qcgen.infer.facts import broadcast
 
 
 def indices_inside(view: NodeView) -> Iterator[Problem]:
     """Gather: constant indices name elements that are there; negative ones count from the end."""
-    x, indices, axis = view.fixed_shape(0), numbers_of(view, 1, ""), view.integer("axis", 0)
+    x, indices, axis = view.fixed_shape(0), numbers_of(view, "indices"), view.integer("axis", 0)
     if x is None or indices is None or not -len(x) <= axis < len(x):
         return
     size = x[axis]
@@ -67,7 +66,7 @@ def finds_what_is_there(view: NodeView) -> Iterator[Problem]:
 
 def expands(view: NodeView) -> Iterator[Problem]:
     """Expand: the shape agrees with the input's as in numpy."""
-    x, shape = view.fixed_shape(0), numbers_of(view, 1, "")
+    x, shape = view.fixed_shape(0), numbers_of(view, "shape")
     if x is None or shape is None:
         return
     if min(shape, default=1) < 1:
@@ -82,7 +81,7 @@ def expands(view: NodeView) -> Iterator[Problem]:
 
 def repeats_every_axis(view: NodeView) -> Iterator[Problem]:
     """Tile: one repeat for every axis."""
-    x, repeats = view.shape(0), numbers_of(view, 1, "")
+    x, repeats = view.shape(0), numbers_of(view, "repeats")
     if x is None or repeats is None:
         return
     if len(repeats) != len(x):

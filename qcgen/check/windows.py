@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
-from qcgen.check.model import shape_text
+from qcgen.check.model import MAX_NUMBER, counted, shape_text
 from qcgen.check.node import NodeView
-from qcgen.check.operands import MAX_NUMBER, counted
 from qcgen.errors import Problem
-from qcgen.geometry import AUTO_PADS, window_of
+from qcgen.geometry import AUTO_PADS, Window, window_of
 
 MAX_TAPS = 2**14
 """The most elements of a window of codes that are averaged."""
@@ -28,37 +27,52 @@ def no_image(view: NodeView, x: tuple[int, ...]) -> Problem:
     return view.problem(what, "a pooling works on batch, channels and 1 to 4 spatial axes")
 
 
-def window_fits(view: NodeView) -> Iterator[Problem]:
-    """Kernel, strides, dilations and pads of a pooling, each of the right length and size."""
-    x, kernel = view.fixed_shape(0), view.integers("kernel_shape")
-    if kernel is None:
-        if "kernel_shape" not in view.node.attributes:
-            yield view.problem("it has no kernel_shape", "add the attribute kernel_shape")
-        return
-    if x is None or not 3 <= len(x) <= 6:
-        return
-    if len(kernel) != len(x) - 2:
-        what = f"kernel_shape has {counted(len(kernel), 'number')}, but its input has {len(x) - 2} spatial"
-        yield view.problem(what, "give one number for every spatial axis")
-        return
-    yield from _window(view, x, kernel)
+def auto_pad_exists(view: NodeView) -> Iterator[Problem]:
+    """The attribute auto_pad has one of its values."""
+    value = view.node.attributes.get("auto_pad", "NOTSET")
+    if isinstance(value, str) and value not in AUTO_PADS:
+        meant = value.strip().upper()
+        hint = f"write {meant}" if meant in AUTO_PADS else f"use one of {', '.join(AUTO_PADS)}"
+        yield view.problem(f"auto_pad is {value!r}, which does not exist", hint)
 
 
-def _window(view: NodeView, x: tuple[int, ...], kernel: tuple[int, ...]) -> Iterator[Problem]:
+def numbers_fit(
+    view: NodeView, rank: int | None, subject: str, names: Sequence[str] = ("strides", "dilations", "pads")
+) -> Iterator[Problem]:
+    """Lengths, signs and sizes of the numbers of a window; ``subject`` has ``rank`` spatial axes, if that is known."""
+    for name in names:
+        values, per_axis = view.integers(name), 2 if name == "pads" else 1
+        least = 2 - per_axis
+        if values is not None and rank is not None and len(values) != rank * per_axis:
+            axes = f"{rank} spatial ax{'is' if rank == 1 else 'es'}"
+            what = f"{name} has {counted(len(values), 'number')}, but {subject} has {axes}"
+            yield view.problem(what, f"give {counted(rank * per_axis, 'number')}")
+        if values is not None and not all(least <= value <= MAX_NUMBER for value in values):
+            bound = f"at least {least}" if min(values) < least else f"at most {MAX_NUMBER}"
+            yield view.problem(f"{name} is {values}, but every number must be {bound}", f"correct {name}")
+
+
+def window_at(view: NodeView, kernel: tuple[int, ...]) -> Window | None:
+    """The window of a node, None if one of its attributes is malformed, which is reported elsewhere."""
     try:
         window = window_of(view.node, kernel)
     except (TypeError, ValueError):
-        if len(view.integers("pads") or ()) % 2:
-            yield view.problem("pads has an odd number of elements", "give two for every spatial axis")
-        return  # an attribute of a wrong kind is reported elsewhere
-    reason = window.why_not()
-    if reason is not None:
-        hint = f"use one of {', '.join(AUTO_PADS)}" if window.auto_pad not in AUTO_PADS else "correct the attributes"
-        yield view.problem(reason, hint)
+        return None
+    return window if window.why_not() is None else None
+
+
+def window_fits(view: NodeView) -> Iterator[Problem]:
+    """Kernel, strides, dilations and pads of a pooling, each of the right length and size."""
+    x, kernel = view.fixed_shape(0), view.integers("kernel_shape")
+    if "kernel_shape" not in view.node.attributes:
+        yield view.problem("it has no kernel_shape", "add the attribute kernel_shape")
+    if x is None or kernel is None or not 3 <= len(x) <= 6:
         return
-    largest = max((*window.kernel, *window.strides, *window.dilations, *window.pads_begin, *window.pads_end))
-    if largest > MAX_NUMBER:
-        yield view.problem(f"{largest} in its attributes is more than {MAX_NUMBER}", "correct the attributes")
+    wrong = [*numbers_fit(view, len(x) - 2, "its input", ["kernel_shape"])]
+    wrong = wrong or [*numbers_fit(view, len(x) - 2, "its input")]
+    yield from wrong
+    window = None if wrong else window_at(view, kernel)
+    if window is None:
         return
     last = view.integer("channels_last", 0) == 1 or view.node.op_type == "NhwcMaxPool" or "nhwc" in view.node.domain
     for index, size in enumerate(x[1:-1] if last else x[2:]):

@@ -43,6 +43,7 @@ def run(_args: argparse.Namespace) -> int:
 
 def operators() -> list[tuple[str, str, str, str, str]]:
     """The rows: everything that can be lowered."""
+    from qcgen.check import since
     from qcgen.convolutions import CONVOLUTIONS
     from qcgen.lower import LOWERINGS
 
@@ -54,7 +55,7 @@ def operators() -> list[tuple[str, str, str, str, str]]:
         if spelling is None:
             facts = ("", "", (lowering.__doc__ or "").split("\n")[0])
         else:
-            facts = (f"opset {spelling.since}", _layout(spelling), _notes(spelling))
+            facts = (f"opset {since(domain, op_type)}", _layout(spelling), _notes(spelling))
         rows.append((domain or "ai.onnx", op_type, *facts))
     return rows + _rewritten()
 

@@ -22,7 +22,8 @@ from qcgen.load.external_data import UnreadableError, external_bytes
 from qcgen.load.narrow_codes import IN_BYTES, in_bytes
 from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
 from qcgen.load.other_formats import OtherFormat, other_folder, other_format
-from qcgen.load.spelling import OLDEST, spelling_problems
+from qcgen.load.spelling import spelling_problems
+from qcgen.schemas import OLDEST
 
 Model = str | os.PathLike[str] | bytes | ModelProto
 

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-from onnx import defs
 
 from qcgen.errors import Problem
 from qcgen.ir.graph import Node
-
-OLDEST = 7
-"""The first opset whose models onnxruntime promises to run; before it operators broadcast by an attribute, or not."""
+from qcgen.schemas import version_at, versions
 
 FLAGS = frozenset(
     "allowzero antialias ceil_mode count_include_pad exclude_outside input_forget keepdims layout"
@@ -29,16 +24,15 @@ def spelling_problems(node: Node) -> Iterator[Problem]:
     Of what no opset has ``check`` says more.
     """
     yield from _flag_problems(node)
-    history = _history(node)
-    if not history:
+    own = None if node.domain else version_at(node.op_type, node.version)
+    if own is None:
         return
-    own, *others = history
     where, imported = f"node {node.name!r} ({node.operator})", f"opset {node.version}, which the model imports"
     for name in node.attributes:
-        if name not in own.attributes and any(name in other.attributes for other in others):
+        if name not in own.attributes and any(name in other.attributes for other in versions(node.op_type)):
             yield Problem(where, f"{node.op_type} has no attribute {name!r} in {imported}", AGAIN)
     count = len(node.inputs)
-    if count > own.max_input and any(count <= other.max_input for other in others):
+    if count > own.max_input and any(count <= other.max_input for other in versions(node.op_type)):
         what = f"it has {count} inputs; {node.op_type} has at most {own.max_input} in {imported}"
         yield Problem(where, what, AGAIN)
 
@@ -48,15 +42,3 @@ def _flag_problems(node: Node) -> Iterator[Problem]:
         if name in FLAGS and isinstance(value, int) and value not in (0, 1):
             what = f"{name} is {value}, but must be 0 or 1"
             yield Problem(f"node {node.name!r} ({node.operator})", what, f"correct {name}")
-
-
-def _history(node: Node) -> list[Any]:
-    """The schema of an operator of ai.onnx at the node's opset, the newest one, then the older ones."""
-    if node.domain or not defs.has(node.op_type, node.version, ""):
-        return []
-    schema = defs.get_schema(node.op_type, node.version, "")
-    found = [schema, defs.get_schema(node.op_type, "")]
-    while schema.since_version > 1 and defs.has(node.op_type, schema.since_version - 1, ""):
-        schema = defs.get_schema(node.op_type, schema.since_version - 1, "")
-        found.append(schema)
-    return found

@@ -42,5 +42,5 @@ def test_the_cast_is_named():
     with pytest.raises(ModelRejected) as rejection:
         qcgen.compile(graph_model(nodes, {"x": ("float16", (1, 4))}, {"y": None}, values={"m": ("float16", (1, 4))}))
     assert [(each.where, each.what) for each in rejection.value.problems] == [
-        ("node 'node' (Cast)", "input data is missing")
+        ("node 'node' (Cast)", "its input is missing")
     ]

@@ -17,7 +17,6 @@ from qcgen.rewrite.quantization import (
     activation,
     activation_of_codes,
     dequantized,
-    named,
     quantizer,
     quantizer_to_codes,
 )
@@ -51,7 +50,6 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     moved = on_codes(wiring, node, inputs, (found.output,), found.quantization)
     if moved is None:
         return None
-    meaning, constants = named(wiring, found.quantization, found.output)
     clamp = clamp_of(wiring, node)
     bounds = None if clamp is None else clamp.codes(found.quantization)
     stops = _stops_quantization(node, bounds, found.quantization.dtype)
@@ -59,7 +57,7 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
         replace(
             found.node,
             name=found.node.name if index == 0 else wiring.fresh(f"{found.node.name}_of_{source}"),
-            inputs=(source, *meaning.names),
+            inputs=(source, *found.node.inputs[1:]),
             outputs=(by_source[source],),
             in_float=found.node.in_float or stops,
         )
@@ -68,7 +66,7 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     # On through all movements at once; a clamp may become part of what is in front of it, and waits for that.
     before = (wiring.producers.get(source) for source in by_source)
     again = tuple(maker.name for maker in before if maker is not None and is_movement(maker))
-    return Change(node, (*earlier, moved[0]), remove=(found.node,), constants={**constants, **moved[1]}, again=again)
+    return Change(node, (*earlier, moved[0]), remove=(found.node,), constants=moved[1], again=again)
 
 
 def _stops_quantization(node: Node, codes: tuple[int, int] | None, dtype: DType) -> bool:
@@ -110,11 +108,9 @@ def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
     moved = on_codes(wiring, node, inputs, codes, first.quantization)
     if moved is None:
         return None
-    meaning, constants = named(wiring, after, codes[0])
-    later = tuple(
-        _dequantize(wiring, source, name, meaning) for source, name in zip(codes, node.outputs, strict=True) if name
-    )
-    return Change(node, (moved[0], *later), constants={**constants, **moved[1]})
+    pairs = zip(codes, node.outputs, strict=True)
+    later = tuple(_dequantize(wiring, source, name, after) for source, name in pairs if name)
+    return Change(node, (moved[0], *later), constants=moved[1])
 
 
 def _dequantize(wiring: Wiring, codes: str, output: str, meaning: GraphQuantization) -> Node:

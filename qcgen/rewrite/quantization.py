@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -211,16 +210,3 @@ def quantizer_to_codes(wiring: Wiring, tensor: str) -> Quantizer | None:
     if quantization is None or not quantization.is_per_tensor:
         return None
     return Quantizer(node, quantization)
-
-
-def named(
-    wiring: Wiring, quantization: GraphQuantization, tensor: str
-) -> tuple[GraphQuantization, Mapping[str, Array]]:
-    """The same quantization with a name for its zero point, and the constants still to be made.
-
-    A zero point that the model leaves out is named after ``tensor``.
-    """
-    if quantization.zero_point_name:
-        return quantization, {}
-    name = wiring.fresh(f"{tensor}_zero_point")
-    return replace(quantization, zero_point_name=name), {name: quantization.zero_point}

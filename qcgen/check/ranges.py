@@ -9,11 +9,11 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.check.node import Q8, Extra, NodeView, not_positive
-from qcgen.check.windows import no_image
 from qcgen.errors import Problem
 from qcgen.ir.types import Array
 
 RESCALE = "the scales are too far apart: quantize the model again"
+LARGER = "use a larger y_scale, such as 1/256"
 
 
 def scale_at(view: NodeView, operand: int | str) -> float | None:
@@ -57,83 +57,55 @@ def of_codes(rule: Extra) -> Extra:
     return where
 
 
-def _rule(scales: Scales, problem: Callable[..., tuple[str, str] | None]) -> Extra:
-    """A rule: ``problem`` finds nothing wrong with the scales, nor what to do about it."""
+ScaleRange = Callable[..., str]
+"""From a node, and its scales, to what is out of range of the arithmetic of codes, "" if nothing is."""
+
+
+def in_range(what: ScaleRange, scales: Scales, hint: str = RESCALE) -> Extra:
+    """A rule: these scales are in this range."""
 
     def rule(view: NodeView) -> Iterator[Problem]:
         found = scales(view)
-        wrong = None if None in found else problem(*found)
-        if wrong is not None:
-            yield view.problem(*wrong)
+        wrong = "" if None in found else what(view, *found)
+        if wrong:
+            yield view.problem(wrong, hint)
 
     return rule
 
 
-def sum_in_range(scales: Scales) -> Extra:
-    """A rule: QLinearAdd converts its float sum to int32."""
-
-    def problem(a: float, b: float, y: float) -> tuple[str, str] | None:
-        is_right = (a + b) / y * 256 + 256 < 2**31
-        return None if is_right else (f"(A_scale + B_scale) / C_scale is {(a + b) / y:.6g}", RESCALE)
-
-    return _rule(scales, problem)
+def sums(_: NodeView, a: float, b: float, y: float) -> str:
+    """QLinearAdd converts its float sum to int32."""
+    return "" if (a + b) / y * 256 + 256 < 2**31 else f"(A_scale + B_scale) / C_scale is {(a + b) / y:.6g}"
 
 
-def product_in_range(scales: Scales) -> Extra:
-    """A rule: QLinearMul converts its float product to int32; a ratio that underflows makes all outputs zero points."""
-
-    def problem(a: float, b: float, y: float) -> tuple[str, str] | None:
-        ratio = float(arithmetic.multiplier_scale(np.asarray(a), np.asarray(b), np.asarray(y)))
-        is_right = ratio < (2**31 - 256) / 255**2
-        return None if is_right else (f"A_scale * B_scale / C_scale is {ratio:.6g}", RESCALE)
-
-    return _rule(scales, problem)
+def products(_: NodeView, a: float, b: float, y: float) -> str:
+    """QLinearMul converts its float product to int32; a ratio that underflows makes every output the zero point."""
+    ratio = float(arithmetic.multiplier_scale(np.asarray(a), np.asarray(b), np.asarray(y)))
+    return "" if ratio < (2**31 - 256) / 255**2 else f"A_scale * B_scale / C_scale is {ratio:.6g}"
 
 
-def average_in_range(scales: Scales) -> Extra:
-    """A rule: QLinearAveragePool adds floats, emulated for normal numbers, and converts their mean to int32."""
-
-    def problem(x: float, y: float) -> tuple[str, str] | None:
-        if not 2.0**-100 <= x <= 2.0**100:
-            hint = "quantize the model again, with data of usual size"
-            return f"x_scale is {x:.6g}: float32 does not hold all sums of such numbers", hint
-        is_right = x / y * 256 + 256 < 2**31
-        return None if is_right else (f"x_scale / y_scale is {x / y:.6g}", RESCALE)
-
-    return _rule(scales, problem)
+def averages(_: NodeView, x: float, y: float) -> str:
+    """QLinearAveragePool adds floats, emulated for normal numbers, and converts their mean to int32."""
+    if not 2.0**-100 <= x <= 2.0**100:
+        return f"x_scale is {x:.6g}: float32 does not hold all sums of such numbers"
+    return "" if x / y * 256 + 256 < 2**31 else f"x_scale / y_scale is {x / y:.6g}"
 
 
-def mean_in_range(scales: Scales) -> Extra:
-    """A rule: onnxruntime refuses global means whose multiplier leaves [2^-32, 256)."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        x, found = view.fixed_shape(0), scales(view)
-        if x is None or len(x) < 3:
-            if x is not None:
-                yield no_image(view, x)
-            return
-        pixels, [x_scale, y_scale] = (
-            prod(x[1:-1] if view.integer("channels_last", 0) == 1 else x[2:]),
-            (*found, None)[:2],
-        )
-        if x_scale is not None and y_scale is not None and min(x) > 0:
-            scale = float(arithmetic.global_average_scale(x_scale, y_scale, pixels))
-            if not 2.0**-32 <= scale < 256 or pixels >= 2**24:
-                yield view.problem(f"x_scale / (y_scale * {pixels} pixels) is {scale:.6g}", RESCALE)
-
-    return rule
+def means(view: NodeView, x: float, y: float) -> str:
+    """onnxruntime refuses global means whose multiplier leaves [2^-32, 256)."""
+    shape = view.fixed_shape(0)
+    if shape is None or min(shape, default=0) < 1:
+        return ""
+    pixels = prod(shape[1:-1] if view.integer("channels_last", 0) == 1 else shape[2:])
+    scale = float(arithmetic.global_average_scale(x, y, pixels))
+    is_right = 2.0**-32 <= scale < 256 and pixels < 2**24
+    return "" if is_right else f"x_scale / (y_scale * {pixels} pixels) is {scale:.6g}"
 
 
-def softmax_in_range(scales: Scales) -> Extra:
-    """A rule: QLinearSoftmax multiplies by floor(1 / y_scale)."""
-
-    def problem(_: float, y: float) -> tuple[str, str] | None:
-        is_right = arithmetic.softmax_factor(y) <= arithmetic.SOFTMAX_LARGEST_FACTOR
-        return (
-            None if is_right else (f"y_scale is {y:.6g}: every code saturates", "use a larger y_scale, such as 1/256")
-        )
-
-    return _rule(scales, problem)
+def softmaxes(_: NodeView, __: float, y: float) -> str:
+    """QLinearSoftmax multiplies by floor(1 / y_scale)."""
+    is_right = arithmetic.softmax_factor(y) <= arithmetic.SOFTMAX_LARGEST_FACTOR
+    return "" if is_right else f"y_scale is {y:.6g}: every code saturates"
 
 
 def says_which_softmax(view: NodeView) -> Iterator[Problem]:

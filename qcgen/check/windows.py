@@ -18,13 +18,8 @@ def is_image(view: NodeView) -> Iterator[Problem]:
     """Batch, channels and spatial axes."""
     x = view.fixed_shape(0)
     if x is not None and not 3 <= len(x) <= 6:
-        yield no_image(view, x)
-
-
-def no_image(view: NodeView, x: tuple[int, ...]) -> Problem:
-    """The problem of an input that is not an image."""
-    what = f"its input has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 3 to 6"
-    return view.problem(what, "a pooling works on batch, channels and 1 to 4 spatial axes")
+        what = f"its input has shape {shape_text(x)}: {counted(len(x), 'dimension')}, but must have 3 to 6"
+        yield view.problem(what, "a pooling works on batch, channels and 1 to 4 spatial axes")
 
 
 def auto_pad_exists(view: NodeView) -> Iterator[Problem]:

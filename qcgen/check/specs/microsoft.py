@@ -7,7 +7,7 @@ from dataclasses import replace
 from qcgen.check import limits, matrices, movement, ranges, windows
 from qcgen.check.limits import axis_exists, flag
 from qcgen.check.node import Spec
-from qcgen.check.ranges import at
+from qcgen.check.ranges import at, in_range
 from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, Signature
 from qcgen.check.specs.parts import (
     BINARY,
@@ -50,10 +50,10 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         ),
         signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
     ),
-    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, ranges.sum_in_range(OF_TWO))),
+    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, in_range(ranges.sums, OF_TWO))),
     ("com.microsoft", "QLinearAveragePool"): replace(
         UNARY,
-        extra=(*WINDOW, windows.few_taps, ranges.average_in_range(OF_ONE), flag("channels_last", 0, 1)),
+        extra=(*WINDOW, windows.few_taps, in_range(ranges.averages, OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER}),
     ),
     ("com.microsoft", "QLinearConcat"): Spec(
@@ -67,17 +67,17 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
         UNARY,
-        extra=(ranges.mean_in_range(OF_ONE), flag("channels_last", 0, 1)),
+        extra=(windows.is_image, in_range(ranges.means, OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, {"channels_last": INTEGER}),
     ),
     ("com.microsoft", "QLinearLeakyRelu"): replace(
         UNARY, extra=(limits.finite_numbers,), signature=Signature(ONE, 4, {"alpha": NUMBER})
     ),
-    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, ranges.product_in_range(OF_TWO))),
+    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, in_range(ranges.products, OF_TWO))),
     ("com.microsoft", "QLinearSigmoid"): UNARY,
     ("com.microsoft", "QLinearSoftmax"): replace(
         UNARY,
-        extra=(axis_exists(-1), ranges.says_which_softmax, ranges.softmax_in_range(OF_ONE)),
+        extra=(axis_exists(-1), ranges.says_which_softmax, in_range(ranges.softmaxes, OF_ONE, ranges.LARGER)),
         signature=Signature(ONE, 4, {"axis": INTEGER, "opset": INTEGER}),
     ),
     ("com.microsoft", "QuantizeLinear"): QUANTIZE,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from qcgen.check import limits, matrices, movement, normalization, ranges, reductions, selection, windows
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
-from qcgen.check.ranges import between
+from qcgen.check.ranges import between, in_range
 from qcgen.check.specs.parts import (
     AXES,
     BINARY_FLOATS,
@@ -51,9 +51,9 @@ STANDARD: dict[str, Spec] = {
     **dict.fromkeys(("Max", "Min"), CHOICE),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
-    "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, ranges.sum_in_range(between(2)))),
+    "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.sums, between(2)))),
     "AveragePool": replace(
-        FLOATS, extra=(*WINDOW, ranges.average_in_range(between(1)), ranges.of_codes(windows.few_taps))
+        FLOATS, extra=(*WINDOW, in_range(ranges.averages, between(1)), ranges.of_codes(windows.few_taps))
     ),
     "Cast": Spec(extra=(limits.converts,)),
     "Clip": replace(
@@ -88,7 +88,7 @@ STANDARD: dict[str, Spec] = {
             ranges.multiplier_between_in_range,
         ),
     ),
-    "GlobalAveragePool": replace(FLOATS, extra=(windows.is_image, ranges.of_codes(ranges.mean_in_range(between(1))))),
+    "GlobalAveragePool": replace(FLOATS, extra=(windows.is_image, in_range(ranges.means, between(1)))),
     "GlobalMaxPool": replace(SAME, extra=(windows.is_image,)),
     "Identity": SAME,
     "InstanceNormalization": Spec(
@@ -126,7 +126,7 @@ STANDARD: dict[str, Spec] = {
         extra=(matrices.products, matrices.computed_zero_point),
     ),
     "MaxPool": MAX_POOL,
-    "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, ranges.product_in_range(between(2)))),
+    "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.products, between(2)))),
     "Not": Spec(extra=(limits.are_of((0,), DType.BOOL),)),
     "PRelu": replace(BINARY_FLOATS, extra=(limits.slope_keeps_shape, limits.finite_constants)),
     "Pad": Spec(
@@ -163,7 +163,9 @@ STANDARD: dict[str, Spec] = {
         constant=("starts", "ends", "axes", "steps"),
         extra=(movement.cuts_each_axis_once,),
     ),
-    "Softmax": replace(FLOATS, extra=(limits.softmax_axis_exists, ranges.softmax_in_range(between(1)))),
+    "Softmax": replace(
+        FLOATS, extra=(limits.softmax_axis_exists, in_range(ranges.softmaxes, between(1), ranges.LARGER))
+    ),
     "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"), selection.has_blocks(of_channels=False))),
     "Split": replace(INDEXED, constant=("split",), extra=(axis_exists(0), movement.splits_the_whole)),
     "Squeeze": replace(AXES, extra=(movement.removes_ones,)),

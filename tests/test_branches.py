@@ -132,3 +132,10 @@ def test_what_cannot_be_chosen_is_refused_in_words(node_):
     problem = refused(node_)
     assert (problem.where, problem.what) == ("node 'choice' (If)", "the operator If is not supported")
     assert "with outputs" in problem.hint
+
+
+def test_an_operator_of_a_branch_that_is_not_supported_is_the_only_problem():
+    with pytest.raises(ModelRejected) as rejection:
+        compiled((*LARGEST, choice(branch(node("Hardmax", "x", "r")), DOUBLED)), LIMIT)
+    [problem] = rejection.value.problems
+    assert problem.what == "the operator Hardmax is not supported"

@@ -109,7 +109,9 @@ class _Nodes:
         shapes = shape_nodes(self._graph)
         for node in self._graph.nodes:
             follows = not self.already_reported.isdisjoint(node.inputs)
-            if not (follows and node.name in shapes) and self._is_refused(node):
+            # What an If chooses from may be unknown only since its branch has such a node.
+            waits = follows and (node.name in shapes or node.op_type == "If")
+            if not waits and self._is_refused(node):
                 self.refused.add(node.name)
                 follows = True
             if follows:

@@ -74,6 +74,11 @@ def codes_of(source: Source, index: int) -> ConstantCodes | None:
     return ConstantCodes(codes, scale.reshape(-1), zero_point.reshape(-1), axis)
 
 
+def per_channel(array: Array, channels: int) -> Array:
+    """A scalar, a vector of one element or one of each channel, as (channels,)."""
+    return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
+
+
 def product_of_codes(
     source: Source, conv: Conv, ends: tuple[Tensor, ...], axis: int, alpha: float = 1.0
 ) -> Conv | None:
@@ -87,11 +92,9 @@ def product_of_codes(
     if by is None or by.axis not in (None, axis):
         return None
     x, y = (replace(tensor, layout=like.layout) for tensor, like in zip(ends, (conv.x, conv.y), strict=True))
+    y_scale = np.float32(quantization_of(y).scale)
     with np.errstate(over="ignore", under="ignore"):
-        x_scale, y_scale = (
-            np.float32(alpha) * np.float32(quantization_of(x).scale),
-            np.float32(quantization_of(y).scale),
-        )
+        x_scale = np.float32(alpha) * np.float32(quantization_of(x).scale)
         unit = x_scale * by.scale
     scale = requantization_scale(np.asarray(x_scale), by.scale, np.asarray(y_scale))
     is_wide = are_wide(ends)
@@ -103,13 +106,13 @@ def product_of_codes(
             return None
         bias = row
     codes = np.moveaxis(by.codes, axis, 0).reshape(conv.weights.shape)
-    zeros = np.array(np.broadcast_to(by.zero_point.astype(np.int32), (channels,)))
+    zeros = per_channel(by.zero_point, channels).astype(np.int32)
     product = replace(conv, x=x, y=y, x_zero_point=quantization_of(x).zero_point, weights=np.ascontiguousarray(codes))
     product = replace(product, w_zero_point=zeros, bias=bias)
     if is_wide:
         return _rounded_once(product, x_scale, by.scale, y_scale)
     bounds = quantization_of(y).zero_point, y.dtype.low, y.dtype.high
-    return replace(product, epilogue=Requantize(np.array(np.broadcast_to(scale, (channels,))), *bounds))
+    return replace(product, epilogue=Requantize(per_channel(scale, channels), *bounds))
 
 
 def _rounded_once(conv: Conv, x_scale: np.float32, w_scale: Float32s, y_scale: np.float32) -> Conv:
@@ -189,7 +192,7 @@ def _row(values: Array, channels: int) -> Array | None:
     """One value a channel from (), (1,), (M,) or (1, M); None for another shape."""
     if values.size != 1 and (values.size != channels or values.shape[-1] != channels):
         return None
-    return np.array(np.broadcast_to(values.reshape(-1), (channels,)))
+    return per_channel(values, channels)
 
 
 # What onnxruntime computes in float although it becomes integers here.

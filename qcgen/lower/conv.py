@@ -20,8 +20,8 @@ from qcgen.ir.program import (
     Requantize,
     ZeroPointCorrection,
 )
-from qcgen.ir.types import Array, Layout
-from qcgen.lower.codes import ends_of, product_of_codes
+from qcgen.ir.types import Layout
+from qcgen.lower.codes import ends_of, per_channel, product_of_codes
 from qcgen.lower.source import Source, tensor_of
 from qcgen.lower.windows import cropped, geometry_of
 
@@ -107,11 +107,6 @@ def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]
 
 def _layout(node: Node) -> Layout:
     return layout_of(node, CONVOLUTIONS[node.domain, node.op_type])
-
-
-def per_channel(array: Array, channels: int) -> Array:
-    """A scalar, a vector of one element or one of each channel, as (channels,)."""
-    return np.array(np.broadcast_to(array.reshape(-1), (channels,)))
 
 
 def _activation(node: Node) -> FloatActivation:

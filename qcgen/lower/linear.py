@@ -23,8 +23,8 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.lower.codes import are_wide, codes_of, ends_of, product_of_codes
-from qcgen.lower.conv import corrected, per_channel
+from qcgen.lower.codes import are_wide, codes_of, ends_of, per_channel, product_of_codes
+from qcgen.lower.conv import corrected
 from qcgen.lower.source import Q8, Source, quantization_of
 
 

@@ -17,8 +17,20 @@ CODES = (*Q8, DType.INT16, DType.UINT16)
 """The types of activations that are quantized."""
 
 
+ONE_INPUT = ("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax")
+SPELT_WITH_CODES = {"QLinearAdd": 6, "QLinearMul": 6, **dict.fromkeys(ONE_INPUT, 3)}
+"""Operators whose inputs are codes, each with its scale and its zero point; behind them those of the output."""
+
+
 def ends_of(source: Source, *indices: int) -> tuple[Tensor, ...] | None:
-    """The codes of these inputs and of the output, of 8 or 16 bits, per tensor; None unless all of them are such."""
+    """The codes of these inputs and of the output, of 8 or 16 bits, per tensor; None unless all of them are such.
+
+    An input of an operator that is spelt with codes stands at three times its index.
+    """
+    place = SPELT_WITH_CODES.get(source.node.op_type)
+    if place is not None:
+        xs = (source.tensor(3 * i, source.quantization(3 * i + 1, 3 * i + 2)) for i in indices)
+        return (*xs, source.result(source.quantization(place, place + 1)))
     found = (*(source.codes(index, *CODES) for index in indices), source.quantized(*CODES))
     tensors = tuple(tensor for tensor in found if tensor is not None)
     return tensors if len(tensors) == len(found) else None

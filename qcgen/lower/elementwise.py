@@ -11,6 +11,7 @@ from qcgen import arithmetic, functions
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
+    BinaryKind,
     Convert,
     Dequantize,
     DynamicParameter,
@@ -72,17 +73,7 @@ def lower_dequantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (Dequantize(node.name, node.op_type, source.tensor(0, source.quantization(1, 2)), source.result()),)
 
 
-def lower_qlinear_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearAdd and QLinearMul: (A, scale, zero point, B, scale, zero point, C_scale, C_zero_point)."""
-    source = Source(node, graph)
-    a, b = (source.tensor(index, source.quantization(index + 1, index + 2)) for index in (0, 3))
-    y = source.result(source.quantization(6, 7))
-    return _of_codes(source, "add" if node.op_type == "QLinearAdd" else "mul", a, b, y)
-
-
-def _of_codes(
-    source: Source, kind: Literal["add", "sub", "mul"], a: Tensor, b: Tensor, y: Tensor
-) -> tuple[Operator, ...]:
+def _of_codes(source: Source, kind: BinaryKind, a: Tensor, b: Tensor, y: Tensor) -> tuple[Operator, ...]:
     """The operator of codes, all of one type where they have 8 bits.
 
     onnxruntime takes an operand that is repeated along the innermost axis for the second one, whichever comes first;
@@ -182,12 +173,19 @@ _ACTIVATIONS: dict[str, Callable[[Source], FloatActivation]] = {
 }
 """The activations of ai.onnx, with their parameters."""
 
-_BINARIES: dict[str, Literal["add", "sub", "mul"]] = {"Add": "add", "Sub": "sub", "Mul": "mul"}
+_KINDS: dict[str, Literal["add", "mul", "sub"]] = {
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "QLinearAdd": "add",
+    "QLinearMul": "mul",
+}
 
 
-def lower_float_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Add, Sub, Mul and Div of float32 tensors; also of codes, but for Div, and Sub of codes of 8 bits."""
-    source, kind, ends = Source(node, graph), _BINARIES.get(node.op_type), ends_of(Source(node, graph), 0, 1)
+def lower_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Two tensors, float32 or codes; Div, and Sub where no code has 16 bits, in float32."""
+    source, kind = Source(node, graph), _KINDS.get(node.op_type)
+    ends = None if kind is None else ends_of(source, 0, 1)
     if ends is not None and kind is not None and (are_wide(ends) or kind != "sub"):
         return _of_codes(source, kind, *ends)
     return (FloatBinary(node.name, node.op_type, kind or "div", source.tensor(0), source.tensor(1), source.result()),)

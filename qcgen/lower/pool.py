@@ -25,24 +25,34 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Layout
 from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
-from qcgen.lower.source import Source, last_layout, quantization_of
+from qcgen.lower.source import Source, quantization_of
 from qcgen.lower.windows import channels_of, cropped, geometry_of, spatial
+
+
+def _layout(source: Source) -> Layout:
+    node, is_spelt = source.node, source.integer("channels_last", 0) == 1
+    is_last = node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool" or is_spelt
+    return Layout.CHANNELS_LAST if is_last else Layout.CHANNELS_FIRST
 
 
 def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """MaxPool of any domain, quantized or float."""
     source = Source(node, graph)
-    layout = last_layout(node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool")
+    layout = _layout(source)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     geometry, axes = pool_geometry(source, x)
     return cropped(MaxPool(node.name, node.op_type, x, y, geometry), axes, graph)
 
 
 def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """AveragePool of codes of 8 bits, or in float32, in the order of onnxruntime's sums: another one since opset 19."""
+    """AveragePool of codes of 8 bits, or in float32, in the order of onnxruntime's sums: another one since opset 19.
+
+    QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point).
+    """
     source = Source(node, graph)
-    layout = last_layout(node.domain == NHWC_DOMAIN)
-    ends = None if node.domain or set(source.attribute_integers("dilations") or ()) - {1} else narrow_ends(source, 0)
+    layout = _layout(source)
+    is_dilated = set(source.attribute_integers("dilations") or ()) - {1}
+    ends = None if node.domain == NHWC_DOMAIN or is_dilated else narrow_ends(source, 0)
     if ends is not None:
         x, y = (replace(tensor, layout=layout) for tensor in ends)
         x, before = of_type(source, x, y.dtype)
@@ -83,12 +93,6 @@ def _has_own_pads(source: Source) -> bool:
     return source.text("auto_pad", "NOTSET") == "NOTSET"
 
 
-def lower_qlinear_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
-    source = Source(node, graph)
-    return _average_of_codes(source, *_images(source))
-
-
 def _average_of_codes(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
     """Means of windows; those of one that is the whole image are computed as QLinearGlobalAveragePool does."""
     g, _ = pool_geometry(source, x)
@@ -106,17 +110,14 @@ def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = Fals
     return cropped(AveragePool(*called, x, y, geometry, counts_padding, is_by_columns), axes, source.graph)
 
 
-def lower_qlinear_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point)."""
-    source = Source(node, graph)
-    return (_mean_of_codes(source, *_images(source)),)
-
-
 def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """GlobalAveragePool in float32, or of codes."""
+    """GlobalAveragePool in float32, or of codes.
+
+    QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point).
+    """
     source = Source(node, graph)
-    layout = last_layout(node.domain == NHWC_DOMAIN)
-    ends = None if node.domain else ends_of(source, 0)
+    layout = _layout(source)
+    ends = None if node.domain == NHWC_DOMAIN else ends_of(source, 0)
     if ends is not None:
         x, y = (replace(tensor, layout=layout) for tensor in ends)
         pixels = prod(spatial(x))
@@ -132,19 +133,13 @@ def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
 def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """GlobalMaxPool of any domain, quantized or float: a MaxPool whose window is the image."""
     source = Source(node, graph)
-    layout = last_layout(node.domain == NHWC_DOMAIN)
+    layout = _layout(source)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     image = spatial(x)
     channels = channels_of(x)
     one, none = (1,) * len(image), (0,) * len(image)
     sizes = (x.shape[0], channels, channels, channels, image, image)
     return (MaxPool(node.name, node.op_type, x, y, ConvGeometry(*sizes, one, one, none, none, one)),)
-
-
-def _images(source: Source) -> tuple[Tensor, Tensor]:
-    layout = last_layout(source.integer("channels_last", 0) == 1)
-    x_by, y_by = source.quantization(1, 2), source.quantization(3, 4)
-    return source.tensor(0, x_by, layout), source.result(y_by, layout)
 
 
 def _mean_of_codes(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:

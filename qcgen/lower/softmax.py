@@ -16,22 +16,19 @@ Rows = Callable[[Tensor, Tensor], Operator]
 
 
 def lower_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Softmax and LogSoftmax in float32, Softmax also of codes; before opset 13 all axes from one on are one."""
-    source, is_flat = Source(node, graph), node.version < 13
-    axis, is_log = source.integer("axis", 1 if is_flat else -1), node.op_type == "LogSoftmax"
+    """Softmax of codes or float32 numbers, LogSoftmax; before opset 13 all axes from one on are one.
+
+    QLinearSoftmax says in its attribute opset which Softmax is meant.
+    """
+    source, is_spelt = Source(node, graph), node.op_type == "QLinearSoftmax"
+    is_flat, is_log = source.integer("opset", node.version) < 13, node.op_type == "LogSoftmax"
+    axis = source.integer("axis", 1 if is_flat and not is_spelt else -1)
     ends = None if is_log else narrow_ends(source, 0)
     if ends is not None:
         x, before = of_type(source, ends[0], ends[1].dtype)
         return (*before, *_of_codes(source, x, ends[1], axis, is_flat))
     x, y = source.tensor(0), source.result()
     return _over_rows(source, x, y, axis, is_flat, lambda x, y: FloatSoftmax(node.name, node.op_type, x, y, is_log))
-
-
-def lower_qlinear_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearSoftmax: (X, scale, zero point, y_scale, y_zero_point), attributes axis, -1 if absent, and opset."""
-    source = Source(node, graph)
-    x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
-    return _of_codes(source, x, y, source.integer("axis", -1), source.integer("opset", 13) < 13)
 
 
 def _of_codes(source: Source, x: Tensor, y: Tensor, axis: int, is_flat: bool) -> tuple[Operator, ...]:

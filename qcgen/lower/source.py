@@ -141,8 +141,3 @@ def quantization_of(tensor: Tensor) -> Quantization:
     assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
     assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
     return Quantization(tensor.scale, tensor.zero_point)
-
-
-def last_layout(is_last: bool) -> Layout:
-    """The layout that channels_last, or its absence, means."""
-    return Layout.CHANNELS_LAST if is_last else Layout.CHANNELS_FIRST

@@ -41,7 +41,7 @@ from qcgen.lower import (
     softmax,
 )
 from qcgen.lower.codes import is_in_float
-from qcgen.lower.conv import lower_conv_integer, lower_float_conv, lower_qlinear_conv
+from qcgen.lower.conv import lower_conv, lower_conv_integer
 from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
 from qcgen.lower.recurrent import lower_dynamic_lstm, lower_gru, lower_lstm
@@ -61,7 +61,7 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Cast"): elementwise.lower_cast,
     ("", "Clip"): elementwise.lower_activation,
     ("", "Concat"): movement.lower_concat,
-    ("", "Conv"): lower_float_conv,
+    ("", "Conv"): lower_conv,
     ("", "ConvInteger"): lower_conv_integer,
     ("", "DepthToSpace"): blocks.lower_depth_to_space,
     ("", "DequantizeLinear"): elementwise.lower_dequantize,
@@ -93,8 +93,8 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "PRelu"): float_functions.lower_prelu,
     ("", "Pad"): movement.lower_pad,
     ("", "Pow"): float_functions.lower_power,
-    ("", "QLinearConv"): lower_qlinear_conv,
-    ("", "QLinearMatMul"): linear.lower_qlinear_matmul,
+    ("", "QLinearConv"): lower_conv,
+    ("", "QLinearMatMul"): linear.lower_matmul,
     ("", "QuantizeLinear"): elementwise.lower_quantize,
     ("", "ReduceL2"): reduction.lower_reduce,
     ("", "ReduceMax"): reduction.lower_reduce,
@@ -117,14 +117,14 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("", "Transpose"): movement.lower_transpose,
     ("", "Unsqueeze"): movement.lower_reshape,
     ("com.microsoft", "DequantizeLinear"): elementwise.lower_dequantize,
-    ("com.microsoft", "FusedConv"): lower_float_conv,
-    ("com.microsoft", "NhwcFusedConv"): lower_float_conv,
+    ("com.microsoft", "FusedConv"): lower_conv,
+    ("com.microsoft", "NhwcFusedConv"): lower_conv,
     ("com.microsoft", "NhwcMaxPool"): pool.lower_max_pool,
-    ("com.microsoft", "QGemm"): linear.lower_qgemm,
+    ("com.microsoft", "QGemm"): linear.lower_gemm,
     ("com.microsoft", "QLinearAdd"): elementwise.lower_binary,
     ("com.microsoft", "QLinearAveragePool"): pool.lower_average_pool,
     ("com.microsoft", "QLinearConcat"): movement.lower_qlinear_concat,
-    ("com.microsoft", "QLinearConv"): lower_qlinear_conv,
+    ("com.microsoft", "QLinearConv"): lower_conv,
     ("com.microsoft", "QLinearGlobalAveragePool"): pool.lower_global_average_pool,
     ("com.microsoft", "QLinearLeakyRelu"): elementwise.lower_qlinear_leaky_relu,
     ("com.microsoft", "QLinearMul"): elementwise.lower_binary,
@@ -132,11 +132,11 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     ("com.microsoft", "QLinearSoftmax"): softmax.lower_softmax,
     ("com.microsoft", "QuantizeLinear"): elementwise.lower_quantize,
     (NHWC_DOMAIN, "AveragePool"): pool.lower_average_pool,
-    (NHWC_DOMAIN, "Conv"): lower_float_conv,
+    (NHWC_DOMAIN, "Conv"): lower_conv,
     (NHWC_DOMAIN, "GlobalAveragePool"): pool.lower_global_average_pool,
     (NHWC_DOMAIN, "GlobalMaxPool"): pool.lower_global_max_pool,
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
-    (NHWC_DOMAIN, "QLinearConv"): lower_qlinear_conv,
+    (NHWC_DOMAIN, "QLinearConv"): lower_conv,
     **TRUTH,
     DYNAMIC_LSTM: lower_dynamic_lstm,
 }

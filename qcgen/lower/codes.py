@@ -17,21 +17,46 @@ CODES = (*Q8, DType.INT16, DType.UINT16)
 """The types of activations that are quantized."""
 
 
-ONE_INPUT = ("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax")
-SPELT_WITH_CODES = {"QLinearAdd": 6, "QLinearMul": 6, **dict.fromkeys(ONE_INPUT, 3)}
-"""Operators whose inputs are codes, each with its scale and its zero point; behind them those of the output."""
+SPELT_WITH_CODES = {
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax"), 3),
+    **dict.fromkeys(("QLinearAdd", "QLinearConv", "QLinearMatMul", "QLinearMul"), 6),
+    "QGemm": 7,
+}
+"""Operators whose inputs are codes, each with its scale and its zero point, and where those of the output are."""
+
+BIASES = {"Conv": 2, "Gemm": 2, "QGemm": 6, "QLinearConv": 8}
+"""Where products have a bias."""
+
+
+def place_of(source: Source, index: int) -> int:
+    """Where an input stands if each that comes before has a scale and a zero point, or has not."""
+    return 3 * index if source.node.op_type in SPELT_WITH_CODES else index
+
+
+def has_bias(source: Source) -> bool:
+    """Whether a product adds something."""
+    place = BIASES.get(source.node.op_type)
+    return place is not None and source.has(place)
+
+
+def read_codes(source: Source, index: int, *dtypes: DType) -> Tensor | None:
+    """The codes, of one of these types, that an input holds or is dequantized from, per tensor."""
+    if source.node.op_type not in SPELT_WITH_CODES:
+        return source.codes(index, *dtypes)
+    return source.tensor(3 * index, source.quantization(3 * index + 1, 3 * index + 2))
+
+
+def written_codes(source: Source) -> Tensor | None:
+    """The codes of 8 or 16 bits that the output holds or is quantized to."""
+    place = SPELT_WITH_CODES.get(source.node.op_type)
+    if place is None:
+        return source.quantized(*CODES)
+    return source.result(source.quantization(place, place + 1)) if source.has(place) else None
 
 
 def ends_of(source: Source, *indices: int) -> tuple[Tensor, ...] | None:
-    """The codes of these inputs and of the output, of 8 or 16 bits, per tensor; None unless all of them are such.
-
-    An input of an operator that is spelt with codes stands at three times its index.
-    """
-    place = SPELT_WITH_CODES.get(source.node.op_type)
-    if place is not None:
-        xs = (source.tensor(3 * i, source.quantization(3 * i + 1, 3 * i + 2)) for i in indices)
-        return (*xs, source.result(source.quantization(place, place + 1)))
-    found = (*(source.codes(index, *CODES) for index in indices), source.quantized(*CODES))
+    """The codes of these inputs and of the output, of 8 or 16 bits, per tensor; None unless all of them are such."""
+    found = (*(read_codes(source, index, *CODES) for index in indices), written_codes(source))
     tensors = tuple(tensor for tensor in found if tensor is not None)
     return tensors if len(tensors) == len(found) else None
 
@@ -74,7 +99,10 @@ class ConstantCodes:
 
 
 def codes_of(source: Source, index: int) -> ConstantCodes | None:
-    """What a constant input is dequantized from; None if it is not, or from other codes, or with a scale for blocks."""
+    """What a constant input holds or is dequantized from; None if it is other codes, or has scales for blocks."""
+    if source.node.op_type in SPELT_WITH_CODES:
+        codes, scale, zero_point = (source.array(3 * index + offset) for offset in range(3))
+        return ConstantCodes(codes, scale.reshape(-1), zero_point.reshape(-1), None)
     maker = source.dequantized(index)
     if maker is None or not maker.is_constant(0) or DType.of(maker.array(0)) not in Q8:
         return None
@@ -96,9 +124,8 @@ def product_of_codes(
 ) -> Conv | None:
     """A convolution, or a product that is one, of codes instead of numbers: ``ends``, x and y, in place of its.
 
-    ``axis`` is that of the output channels in the weights, the second input; the third one is the bias, if there is
-    one; ``alpha`` multiplies the scale. None unless the weights are codes of 8 bits, per tensor or channel, and the
-    bias has a good form in int32.
+    ``axis`` is that of the output channels in the weights, the second input; ``alpha`` multiplies the scale. None
+    unless the weights are codes of 8 bits, per tensor or channel, and the bias has a good form in int32.
     """
     by, channels = codes_of(source, 1), conv.geometry.out_channels
     if by is None or by.axis not in (None, axis):
@@ -111,7 +138,7 @@ def product_of_codes(
     scale = requantization_scale(np.asarray(x_scale), by.scale, np.asarray(y_scale))
     is_wide = are_wide(ends)
     bias = np.zeros(channels, np.int32)
-    if source.has(2):
+    if has_bias(source):
         found = _nearest(source, np.float64(x_scale) * by.scale) if is_wide else _integers(source, unit, y_scale)
         row = None if found is None else _row(found, channels)
         if row is None:
@@ -138,7 +165,7 @@ def _rounded_once(conv: Conv, x_scale: np.float32, w_scale: Float32s, y_scale: n
     return replace(exact, epilogue=RoundOnce(*exact_multiplier(x_scale, scales, y_scale, largest), *bounds))
 
 
-# The bias, the third input, in units of the accumulator.
+# The bias in units of the accumulator.
 
 SHIFT = 1 / 128
 """How far, in output codes, rounding may move a bias that was quantized with a scale of its own.
@@ -156,6 +183,8 @@ def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | No
     int32 codes in units of the accumulator are taken as they are; those of Gemm always, whose scale onnxruntime does
     not compare. Floats are divided by the unit in float32 and rounded half to even. Codes in other units are rescaled.
     """
+    if source.node.op_type in SPELT_WITH_CODES:
+        return equal_rows(source.array(BIASES[source.node.op_type]))
     if not source.is_constant(2) or not (np.isfinite(unit) & (unit > 0)).all():
         return None
     maker = source.dequantized(2)
@@ -198,6 +227,12 @@ def _nearest(source: Source, unit: Array) -> Array | None:
 def _int32(values: Array) -> Array | None:
     """The values as int32, None if they are too large."""
     return np.asarray(values.astype(np.int32)) if (np.abs(values) < 2.0**31).all() else None
+
+
+def equal_rows(c: Array) -> Array:
+    """What a Gemm adds, (), (1,), (N,), (1, N) or (M, N) with equal rows, as one of them."""
+    row: Array = c[0] if c.ndim == 2 else c
+    return row
 
 
 def _row(values: Array, channels: int) -> Array | None:

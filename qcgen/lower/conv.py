@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.arithmetic import requantization_scale
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, layout_of
 from qcgen.geometry import WindowAxis
 from qcgen.intervals.windows import window_numbers, window_sums
@@ -17,30 +16,14 @@ from qcgen.ir.program import (
     FloatActivation,
     Operator,
     RawAccumulator,
-    Requantize,
     ZeroPointCorrection,
 )
 from qcgen.ir.types import Layout
-from qcgen.lower.codes import ends_of, per_channel, product_of_codes
+from qcgen.lower.codes import ends_of, per_channel, place_of, product_of_codes
 from qcgen.lower.source import Source, tensor_of
 from qcgen.lower.windows import cropped, geometry_of
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
-
-
-def lower_qlinear_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearConv of any domain: (x, scale, zero point, w, scale, zero point, y_scale, y_zero_point, B)."""
-    source, layout = Source(node, graph), _layout(node)
-    geometry, axes = conv_geometry(source)
-    x_by, y_by, channels = source.quantization(1, 2), source.quantization(6, 7), geometry.out_channels
-    x, y = source.tensor(0, x_by, layout), source.result(y_by, layout)
-    scale = requantization_scale(np.asarray(x_by.scale), per_channel(source.array(4), channels), np.asarray(y_by.scale))
-    bias = source.array(8) if source.has(8) else np.zeros(channels, np.int32)
-    zeros = per_channel(source.array(5).astype(np.int32), channels)
-    epilogue = Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high)
-    called = (node.name, node.op_type)
-    conv = Conv(*called, x, y, geometry, x_by.zero_point, source.array(3), zeros, bias, epilogue)
-    return cropped(conv, axes, graph)
 
 
 def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -85,22 +68,23 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
     return (*before, replace(conv, y=x), correction)
 
 
-def lower_float_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Float convolutions: Conv, FusedConv and NhwcFusedConv, (X, W, B); Conv also of codes."""
+def lower_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
+    """Convolutions: Conv of float32 numbers, float64 or codes, FusedConv and NhwcFusedConv, (X, W, B); QLinearConv."""
     source, layout = Source(node, graph), _layout(node)
     geometry, axes = conv_geometry(source)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    none = np.zeros(geometry.out_channels, np.int32)
-    bias = source.array(2) if source.has(2) else none.astype(x.dtype.numpy)
-    conv = Conv(node.name, node.op_type, x, y, geometry, 0, source.array(1), none, bias, _activation(node))
-    ends = ends_of(source, 0) if (node.domain, node.op_type) == ("", "Conv") else None
+    none, weights = np.zeros(geometry.out_channels, np.int32), source.array(place_of(source, 1))
+    bias = source.array(2) if source.has(2) and x.dtype.is_float else none.astype(x.dtype.numpy)
+    conv = Conv(node.name, node.op_type, x, y, geometry, 0, weights, none, bias, _activation(node))
+    is_float = node.op_type != "QLinearConv" and (node.domain, node.op_type) != ("", "Conv")
+    ends = None if is_float else ends_of(source, 0)
     return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, graph)
 
 
 def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
     """The geometry of any convolution."""
     spelling = CONVOLUTIONS[source.node.domain, source.node.op_type]
-    w = source.tensor([role.lower() for role in spelling.inputs].index("w")).shape
+    w = source.tensor(place_of(source, 1)).shape
     x = source.tensor(0, layout=layout_of(source.node, spelling))
     return geometry_of(source.node, x, w[2:], source.integer("group", 1), w[0])
 

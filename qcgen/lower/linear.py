@@ -23,7 +23,18 @@ from qcgen.ir.program import (
     Transpose,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.lower.codes import are_wide, codes_of, ends_of, per_channel, product_of_codes
+from qcgen.lower.codes import (
+    are_wide,
+    codes_of,
+    ends_of,
+    equal_rows,
+    has_bias,
+    narrow_ends,
+    per_channel,
+    place_of,
+    product_of_codes,
+    read_codes,
+)
 from qcgen.lower.conv import corrected
 from qcgen.lower.source import Q8, Source, quantization_of
 
@@ -60,28 +71,6 @@ class Matrix:
         self.zero_point = per_channel(zeros, columns).astype(np.int32)
         absent = np.zeros((), np.float32 if matrix.dtype == np.float32 else np.int32)
         self.bias = per_channel(absent if bias is None else bias, columns).astype(absent.dtype)
-
-
-def _requantize(x: Quantization, w_scale: Array, y: Quantization, y_type: DType, columns: int) -> Requantize:
-    scales = per_channel(w_scale, columns)
-    scale = requantization_scale(np.asarray(np.float32(x.scale)), scales, np.asarray(np.float32(y.scale)))
-    return Requantize(scale, y.zero_point, y_type.low, y_type.high)
-
-
-def lower_qlinear_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point), b constant or computed."""
-    source = Source(node, graph)
-    a_by, y_by = source.quantization(1, 2), source.quantization(6, 7)
-    y = source.result(y_by)
-    if not has_constant_matrix(source, 3):
-        b_by = source.quantization(4, 5)
-        epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, 1)
-        zero_points = (a_by.zero_point, b_by.zero_point)
-        return _computed(source, source.tensor(0, a_by), source.tensor(3, b_by), y, zero_points, epilogue)
-    b = Matrix(source.array(3), source.array(5))
-    epilogue = _requantize(a_by, source.array(4), y_by, y.dtype, b.weights.shape[0])
-    product = _product(source, source.tensor(0, a_by), y, a_by.zero_point, b, epilogue)
-    return (product,)
 
 
 def has_constant_matrix(source: Source, index: int) -> bool:
@@ -131,28 +120,6 @@ def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return corrected((product,), None if is_known else node.inputs[2], graph)
 
 
-def lower_qgemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QGemm: (A, scale, zero point, B, scale, zero point, C, y_scale, y_zero_point); float without y_scale.
-
-    Source: QGemm computes fl32(fl32(alpha * a_scale) * b_scale), divided by y_scale if there is one; C is int32 and is
-    not multiplied by anything.
-    """
-    source = Source(node, graph)
-    a_by = source.quantization(1, 2)
-    matrix = source.array(3).T if source.integer("transB", 0) else source.array(3)
-    columns = matrix.shape[1]
-    bias = _bias_row(source.array(6), columns) if source.has(6) else None
-    b = Matrix(matrix, source.array(5), bias)
-    x, before = _rows(source, source.tensor(0, a_by))
-    scaled = Quantization(float(np.float32(source.real("alpha", 1.0)) * np.float32(a_by.scale)), a_by.zero_point)
-    if source.has(7):
-        y_by = source.quantization(7, 8)
-        y = source.result(y_by)
-        epilogue = _requantize(scaled, source.array(4), y_by, y.dtype, columns)
-        return (*before, _product(source, x, y, a_by.zero_point, b, epilogue))
-    return (*before, *_dequantized(source, x, b, scaled.scale, source.array(4)))
-
-
 def _dequantized(source: Source, x: Tensor, b: Matrix, x_scale: float, b_scale: Array) -> tuple[Operator, ...]:
     """The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale))."""
     y = source.result()
@@ -171,41 +138,45 @@ def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
     return x, (Transpose(source.node.name, source.node.op_type, a, x, (1, 0)),)
 
 
-def _bias_row(c: Array, columns: int) -> Array:
-    """C (), (1,), (N,), (1, N), or (M, N) with equal rows, as (N,)."""
-    if c.ndim == 2 and c.shape[1] == 1:
-        return np.asarray(c[0])
-    row: Array = c[0] if c.ndim == 2 else np.broadcast_to(c, (columns,))
-    return row
-
-
 def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Gemm: alpha * A * B + beta * C of codes, or in float32, alpha and beta multiplied into the constants."""
-    source = Source(node, graph)
-    matrix = source.array(1).T if source.integer("transB", 0) else source.array(1)
+    """Gemm: alpha * A * B + beta * C of codes, or in float32, alpha and beta multiplied into the constants.
+
+    QGemm: (A, scale, zero point, B, scale, zero point, C, y_scale, y_zero_point); float without y_scale. It computes
+    fl32(fl32(alpha * a_scale) * b_scale), divided by y_scale if there is one; C is int32 and is not multiplied.
+    """
+    source, is_spelt = Source(node, graph), node.op_type == "QGemm"
+    weights, is_transposed = source.array(place_of(source, 1)), source.integer("transB", 0)
+    matrix = weights.T if is_transposed else weights
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
-    bias = _bias_row(source.array(2), matrix.shape[1]) * beta if source.has(2) else None
     x, before = _rows(source, source.tensor(0))
-    product = _product(source, x, source.result(), 0, Matrix(matrix * alpha, bias=bias), FloatActivation())
-    is_plain = alpha == beta == 1
-    if is_plain or (alpha > 0 and not source.has(2)):
-        found = _of_codes(source, product, axis=0 if source.integer("transB", 0) else 1, alpha=float(alpha))
+    has_floats = not is_spelt and source.has(2)
+    bias = np.broadcast_to(equal_rows(source.array(2)), matrix.shape[1:]) * beta if has_floats else None
+    b = Matrix(matrix if is_spelt else matrix * alpha, bias=bias)
+    product = _product(source, x, source.result(), 0, b, FloatActivation())
+    if is_spelt or alpha == beta == 1 or (alpha > 0 and not has_floats):
+        found = _of_codes(source, product, axis=0 if is_transposed else 1, alpha=float(alpha))
         if found is not None:
             return found
     return (*before, product)
 
 
 def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """MatMul of codes or in float32, b constant or computed."""
+    """MatMul of codes or in float32, b constant or computed.
+
+    QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point).
+    """
     source = Source(node, graph)
-    if has_constant_matrix(source, 1):
-        product = _product(source, source.tensor(0), source.result(), 0, Matrix(source.array(1)), FloatActivation())
+    second = place_of(source, 1)
+    if has_constant_matrix(source, second):
+        matrix = Matrix(source.array(second))
+        product = _product(source, source.tensor(0), source.result(), 0, matrix, FloatActivation())
         return _of_codes(source, product, axis=1) or (product,)
-    a, b, y = source.codes(0, *Q8), source.codes(1, *Q8), source.quantized(*Q8)
-    if a is None or b is None or y is None:
+    ends = narrow_ends(source, 0, 1)
+    if ends is None:
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), (0, 0), FloatActivation())
-    a_by, b_by, y_by = (quantization_of(tensor) for tensor in (a, b, y))
-    epilogue = _requantize(a_by, np.asarray(b_by.scale), y_by, y.dtype, 1)
+    (a, b, y), (a_by, b_by, y_by) = ends, (quantization_of(tensor) for tensor in ends)
+    scale = requantization_scale(*(np.asarray([by.scale], np.float32) for by in (a_by, b_by, y_by)))
+    epilogue = Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high)
     return _computed(source, a, b, y, (a_by.zero_point, b_by.zero_point), epilogue)
 
 
@@ -221,11 +192,11 @@ def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> t
         found = None if are_wide(ends) and alpha != 1 else product_of_codes(source, product, (x, ends[1]), axis, alpha)
         if found is not None:
             return (*before, found)
-    a, by = source.codes(0, *Q8), codes_of(source, 1)
+    a, by = read_codes(source, 0, *Q8), codes_of(source, 1)
     if a is None or by is None or by.axis is not None or len(a.shape) != 2 or (ends and are_wide(ends)):
         return None
-    bias = _int32_row(source, by.codes.shape[axis]) if source.has(2) else None
-    if source.has(2) and bias is None:
+    bias = _int32_row(source, by.codes.shape[axis]) if has_bias(source) else None
+    if has_bias(source) and bias is None:
         return None
     x, before = _rows(source, a)
     b = Matrix(by.codes if axis else by.codes.T, by.zero_point, bias)
@@ -235,6 +206,8 @@ def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> t
 
 def _int32_row(source: Source, columns: int) -> Array | None:
     """The codes of a bias that is dequantized from int32 constants, one a column or one in all, zero point 0."""
+    if source.node.op_type == "QGemm":
+        return equal_rows(source.array(6))
     maker = source.dequantized(2)
     if maker is None or not maker.is_constant(0) or maker.array(1).size > 1 or (maker.has(2) and maker.array(2).any()):
         return None

@@ -10,7 +10,7 @@ from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Conv, Int64s, OrionConv, Requantize, Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.lower.conv import conv_geometry, lower_float_conv
+from qcgen.lower.conv import conv_geometry, lower_conv
 from qcgen.lower.source import Source
 from qcgen.options import spelt
 from qcgen.orion.arithmetic import MAGNITUDE_MAX, multiply
@@ -103,7 +103,7 @@ def convolutions_of_codes(graph: Graph) -> Graph:
     """
     constants, nodes, made = dict(graph.constants), list[Node](), set[str]()
     for node in graph.nodes:
-        conv = lower_float_conv(node, graph)[-1] if (node.domain, node.op_type) == ("", "Conv") else None
+        conv = lower_conv(node, graph)[-1] if (node.domain, node.op_type) == ("", "Conv") else None
         if isinstance(conv, Conv) and isinstance(conv.epilogue, Requantize):
             node = _as_qlinear_conv(node, graph, conv, constants)
             made.add(node.outputs[0])

@@ -58,15 +58,16 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
         x, before = of_type(source, x, y.dtype)
         return (*before, *_average_of_codes(source, x, y))
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0) and _has_own_pads(source):
-        return _average_of_padded(source, x, y)
+    if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0):
+        is_same = source.text("auto_pad", "NOTSET").startswith("SAME")  # whose windows stay within the padded image
+        return _average(source, x, y) if is_same else _average_of_padded(source, x, y)
     if node.domain or node.version >= 19:
         return _average(source, x, y)
     g, _ = pool_geometry(source, x)
-    in_blocks = node.outputs[0] in graph.in_blocks
-    if g.kernel == g.input and not g.is_padded:
+    in_blocks, strides = node.outputs[0] in graph.in_blocks, source.attribute_integers("strides") or (1,) * g.rank
+    if g.kernel == g.input and not g.is_padded and set(strides) == {1}:
         return (_mean(source, x, y, None, is_in_order=in_blocks),)
-    fits = g.strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
+    fits = strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
     return _average(source, x, y, is_by_columns=g.rank > 1 and fits and not in_blocks)
 
 
@@ -87,10 +88,6 @@ def _average_of_padded(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, 
     padded = replace(source.inner("padded", x.dtype, shape), layout=x.layout)
     geometry = replace(g, input=image, pads_begin=none, pads_end=none)
     return Pad(*called, x, padded, before, 0.0), AveragePool(*called, padded, y, geometry, False)
-
-
-def _has_own_pads(source: Source) -> bool:
-    return source.text("auto_pad", "NOTSET") == "NOTSET"
 
 
 def _average_of_codes(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -180,7 +181,7 @@ RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-2, 1e-6
 def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | None:
     """The bias as onnxruntime adds it to codes of 8 bits, None if it has no good form in int32.
 
-    int32 codes in units of the accumulator are taken as they are; those of Gemm always, whose scale onnxruntime does
+    int32 codes in units of the accumulator are taken as they are; those of QGemm always, whose scale onnxruntime does
     not compare. Floats are divided by the unit in float32 and rounded half to even. Codes in other units are rescaled.
     """
     if source.node.op_type in SPELT_WITH_CODES:
@@ -196,14 +197,27 @@ def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | No
     if not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
         return None
     is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
-    if is_plain and (source.node.op_type == "Gemm" or _is_in_units(scale, unit)):
+    if is_plain and (is_qgemm(source) or is_in_units(scale, unit)):
         return codes
     exact = (codes.astype(np.float64) - zero_point) * scale.astype(np.float64) / unit.astype(np.float64)
     rounded = np.rint(exact)
     return _int32(rounded) if (np.abs(rounded - exact) * unit / y_scale <= SHIFT).all() else None
 
 
-def _is_in_units(scale: Array, unit: Float32s) -> bool:
+def is_qgemm(source: Source) -> bool:
+    """Whether onnxruntime computes a Gemm in integers: with zero points, and no QuantizeLinear beside another reader.
+
+    It has no kernel for int8 by uint8, nor for y of another type than x. Source: models as 1.32.0 optimizes them.
+    """
+    makers = [source.dequantized(index) for index in (0, 1)] if source.node.op_type == "Gemm" else []
+    types = [maker.tensor(0).dtype for maker in makers if maker is not None and maker.has(2)]
+    if len(types) < 2 or types == [DType.INT8, DType.UINT8]:
+        return False
+    y, readers = source.quantized(*CODES), source.graph.readers.get(source.node.outputs[0], ())
+    return y.dtype is types[0] if y else all(reader.op_type != "QuantizeLinear" for reader in readers)
+
+
+def is_in_units(scale: Array, unit: Float32s) -> bool:
     """Whether the codes of a bias are in units (M,) or () of the accumulator, as nearly as onnxruntime demands it."""
     given, wanted = scale.astype(np.float64), unit.astype(np.float64)
     if given.size not in (1, wanted.size) and wanted.size != 1:
@@ -262,17 +276,25 @@ def is_in_float(node: Node, graph: Graph) -> bool:
     if node.in_float or node.op_type in ("ReduceMean", "ReduceSum"):
         return True
     source, indices = Source(node, graph), OPERANDS.get((node.domain, node.op_type), ())
-    y, codes = source.quantized(*Q8), [source.dequantized(index) for index in indices]
-    xs = [maker.tensor(0) for maker in codes if maker is not None]
+    y, makers = source.quantized(*Q8), [maker for index in indices if (maker := source.dequantized(index))]
+    xs = [maker.tensor(0) for maker in makers]
     if y is None or not xs or any(x.dtype not in Q8 for x in xs):
         return False
     is_product = node.op_type in PRODUCTS
     has_types = {x.dtype for x in (xs[:1] if is_product else xs)} == {y.dtype}
-    has_kernel = not is_product or [x.dtype for x in xs] != [DType.INT8, DType.UINT8]
+    has_kernel = is_qgemm(source) if node.op_type == "Gemm" else [x.dtype for x in xs] != [DType.INT8, DType.UINT8]
     is_narrow = any(x.name in graph.narrow for x in xs)
     quantize = graph.quantizer(node)
     stays = quantize is not None and quantize.in_float
-    return stays or is_narrow or not has_types or not has_kernel or _is_foreign(source)
+    ends = [*(maker.node for maker in makers), *([quantize] if quantize else [])]
+    is_list = node.op_type in ("Add", "Mul") and _has_lists(graph, ends)
+    kept = stays or is_narrow or not has_types or (is_product and not has_kernel)
+    return kept or is_list or _is_foreign(source)
+
+
+def _has_lists(graph: Graph, nodes: Sequence[Node]) -> bool:
+    """Whether a scale or zero point is a list of one number: with such a one onnxruntime keeps Add and Mul in float."""
+    return any(graph.constants[name].ndim > 0 for node in nodes for name in node.inputs[1:] if name in graph.constants)
 
 
 def _is_foreign(source: Source) -> bool:
@@ -282,4 +304,4 @@ def _is_foreign(source: Source) -> bool:
     if bias is None or w is None or x is None:
         return False
     is_plain = DType.of(bias.array(0)) is DType.INT32 and not (bias.has(2) and bias.array(2).any())
-    return not (is_plain and _is_in_units(bias.array(1), np.float32(quantization_of(x).scale) * w.scale))
+    return not (is_plain and is_in_units(bias.array(1), np.float32(quantization_of(x).scale) * w.scale))

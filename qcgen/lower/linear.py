@@ -29,6 +29,8 @@ from qcgen.lower.codes import (
     ends_of,
     equal_rows,
     has_bias,
+    is_in_units,
+    is_qgemm,
     narrow_ends,
     per_channel,
     place_of,
@@ -211,6 +213,10 @@ def _int32_row(source: Source, columns: int) -> Array | None:
     maker = source.dequantized(2)
     if maker is None or not maker.is_constant(0) or maker.array(1).size > 1 or (maker.has(2) and maker.array(2).any()):
         return None
-    codes = maker.array(0)
+    codes, weights, x = maker.array(0), codes_of(source, 1), source.codes(0, *Q8)
+    assert weights is not None, "weights are codes"
+    assert x is not None, "x is dequantized from codes"
     is_row = codes.size in (1, columns) and codes.shape[-1:] in ((), (1,), (columns,))
-    return codes if is_row and DType.of(codes) is DType.INT32 else None
+    unit = np.float32(quantization_of(x).scale) * weights.scale
+    is_meant = is_qgemm(source) or is_in_units(maker.array(1), unit)
+    return codes if is_row and is_meant and DType.of(codes) is DType.INT32 else None

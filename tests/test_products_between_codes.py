@@ -484,3 +484,14 @@ def test_sums_of_products_of_computed_codes_beyond_int32_are_refused(length, fit
 def test_scales_whose_product_underflows_are_the_least_one(op_type):
     by = one(meaning_of(product_of_scales(op_type, 1e-30, 1e-30)), Conv).epilogue
     assert by.scale.tolist() == [2.0**-126] * 4
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_product_with_a_vector_of_codes_is_one_with_a_matrix_of_codes(is_first):
+    chain = Chain()
+    x, vector = chain.through("x", A), chain.weights("w", np.array([1, -2, 3, 4], np.int8), PER_TENSOR)
+    chain.through(chain.node("MatMul", [vector, x] if is_first else [x, vector], "r"), B, "y")
+    program = chain.meant((4, 4))
+    assert "FloatActivation" not in {type(op.epilogue).__name__ for op in program.operators if hasattr(op, "epilogue")}
+    assert {"Conv", "MatMul"}.intersection(kinds(program))
+    assert program.outputs[0].shape == (4,)

@@ -10,7 +10,7 @@ from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
 from qcgen.rewrite.budget import Budget
 from qcgen.rewrite.clamp_codes import clamp_earlier, drop_clamps
-from qcgen.rewrite.decompose_float_ops import decompose_float_ops
+from qcgen.rewrite.decompose_float_ops import decompose_float_ops, widen_vectors
 from qcgen.rewrite.fold_constants import fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
 from qcgen.rewrite.folds import FOLDS, Fold
@@ -43,6 +43,7 @@ PATTERNS: tuple[Pattern, ...] = (
     gather_places,
     join_layer_norm,
     join_matmul_add,
+    widen_vectors,
     lower_conv_transpose,
     scale_weights_by_output,
     scale_weights_by_input,
@@ -69,6 +70,7 @@ LAST: tuple[Pattern, ...] = (
     linear_resize,
     write_out_products,
     write_out_blocks,
+    widen_vectors,
     decompose_float_ops,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""

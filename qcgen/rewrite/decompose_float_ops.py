@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fold_constants import float_constant
+from qcgen.rewrite.quantization import dequantized
 from qcgen.rewrite.wiring import Change, NoMatch, Wiring
 
 
@@ -103,28 +105,30 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
-def _matmul(wiring: Wiring, node: Node) -> Change | None:
-    """The product with a constant vector is that with a matrix of one row or column."""
-    if len(node.inputs) != 2:
-        return None
-    a, b = (wiring.constant(name) for name in node.inputs)
-    shape = wiring.graph.value(node.outputs[0]).fixed_shape
-    is_row, is_column = (vector is not None and vector.ndim == 1 for vector in (a, b))
-    if shape is None or not (is_row or is_column):
-        return None
-    steps, operands = Steps(wiring, node), list(node.inputs)
-    if a is not None and is_row:
-        operands[0] = steps.constant("row", a[None])
-    if b is not None and is_column:
-        operands[1] = steps.constant("column", b[:, None])
-    product = steps.step("MatMul", *operands)
-    steps.step("Reshape", product, steps.constant("shape", np.array(shape, np.int64)), is_last=True)
-    return steps.change()
-
-
 WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
     ("", "BatchNormalization"): _batch_normalization,
     ("", "Gemm"): _gemm,
-    ("", "MatMul"): _matmul,
 }
 """By (domain, op_type)."""
+
+
+def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
+    """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
+    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2:
+        return None
+    shape, operands, steps = wiring.graph.value(node.outputs[0]).fixed_shape, list(node.inputs), Steps(wiring, node)
+    for axis, name in enumerate(node.inputs):
+        if _is_vector(wiring, name):
+            operands[axis] = steps.step("Unsqueeze", name, steps.constant(f"axis_{axis}", np.array([axis])))
+    if shape is None or tuple(operands) == node.inputs:
+        return None
+    product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")
+    steps.add(replace(node, inputs=tuple(operands), outputs=(product,)))
+    steps.add(Node(reshape, "Reshape", "", (product, steps.constant("shape", np.array(shape))), node.outputs, {}))
+    return steps.change()
+
+
+def _is_vector(wiring: Wiring, name: str) -> bool:
+    found = dequantized(wiring, name)
+    constant = wiring.constant(name if found is None else found.codes)
+    return constant is not None and constant.ndim == 1

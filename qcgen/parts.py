@@ -199,8 +199,8 @@ def _between_codes(graph: Graph, node: Node) -> tuple[Node, ...]:
     readers = graph.readers.get(outputs[0], ()) if len(outputs) == 1 and outputs[0] not in graph.outputs else ()
     if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
         return (node,)
-    makers = dict.fromkeys(graph.producers[name].name for name in _inputs(node) if name in graph.producers)
-    before = [each for each in graph.nodes if each.name in makers and each.op_type == "DequantizeLinear"]
+    makers = {maker.name: maker for name in _inputs(node) if (maker := graph.producers.get(name))}
+    before = (maker for maker in makers.values() if maker.op_type == "DequantizeLinear")
     return (*before, node, readers[0])
 
 

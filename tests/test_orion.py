@@ -569,3 +569,13 @@ def test_a_convolution_between_codes_is_the_qlinear_conv_of_its_operands(zero_po
     assert np.array_equal(op.weights, wanted.weights)
     assert np.array_equal(op.x_values, wanted.x_values)
     assert (op.y_scale, op.y_zero_point, op.geometry) == (wanted.y_scale, wanted.y_zero_point, wanted.geometry)
+
+
+def test_of_a_node_between_codes_that_orion_does_not_have_one_problem_is_reported():
+    chain = Chain()
+    w = chain.weights("w", np.ones((4, 4), np.int8), (0.02, np.int8(0)))
+    chain.through(chain.node("Gemm", [chain.through("x", (0.05, np.int8(3))), w], "r"), (0.5, np.int8(0)), "y")
+    with pytest.raises(ModelRejected) as rejection:
+        qcgen.compile(chain.model((1, 4)), node="r_node", numerics="orion-fp16x16")
+    [problem] = rejection.value.problems
+    assert problem.where == "node 'r_node' (Gemm)"

@@ -109,3 +109,12 @@ def test_a_layer_between_codes_is_taken_out_with_the_codes_that_it_reads_and_wri
     assert [op.op_type for op in artifact.program.operators] == ["ReduceMean"]
     types = {tensor.dtype for tensor in (artifact.program.inputs[0], artifact.program.outputs[0])}
     assert types == ({DType.UINT8} if behind else {DType.FLOAT32})
+
+
+def test_inputs_of_a_node_between_codes_are_in_the_order_of_its_operands():
+    chain = Chain()
+    first, second = chain.quantize("x", A, "first"), chain.quantize("x", B, "second")
+    a, b = chain.dequantize(first, A, "a"), chain.dequantize(second, B, "b")
+    chain.through(chain.node("Mul", [b, a], "r"), B, "y")
+    artifact = qcgen.compile(chain.model((1, 4)), node="r_node")
+    assert [tensor.name for tensor in artifact.program.inputs] == ["second", "first"]

@@ -238,19 +238,21 @@ def _lower_nodes(graph: Graph) -> list[Operator]:
 def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]:
     operators: list[Operator] = []
     problems: list[Problem] = []
+    borders: list[Problem] = []  # of what is around an operator, which is the cause if it is not supported either
     graph = convolutions_of_codes(graph)
     for node in graph.nodes:
         if (node.domain, node.op_type) != ("", "QLinearConv"):
             where = f"node {node.name!r} ({node.operator})"
             hint = f"compile a QLinearConv of ai.onnx with {spelt('node')}, or use {spelt(numerics='onnxruntime')}"
-            problems.append(Problem(where, f"{numerics} has no such operator", hint))
+            is_border = node.op_type in ("DequantizeLinear", "QuantizeLinear")
+            (borders if is_border else problems).append(Problem(where, f"{numerics} has no such operator", hint))
             continue
         try:
             operators.append(lower_orion(node, graph, bits))
         except ModelRejected as rejection:
             problems += rejection.problems
-    if problems:
-        raise ModelRejected(problems)
+    if problems or borders:
+        raise ModelRejected(problems or borders)
     return operators
 
 

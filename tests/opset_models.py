@@ -148,6 +148,7 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant([floats()], {"pads": [1, 2], "axes": [2]}),
     ],
     "Pow": [Variant([floats(), real(2)])],
+    "Mod": [Variant([np.array([-7, 7, 8]), np.array([3, -3, 5])])],
     "Range": [Variant([real(1), real(6), real(0.7)])],
     "QLinearConv": [
         Variant([codes(dtype="uint8"), *MATRICES[:2], few(3, 2, 2, 2), *MATRICES[3:], *QUANTIZATION], WINDOW)

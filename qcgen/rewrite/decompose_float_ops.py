@@ -124,7 +124,8 @@ def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
         return None
     product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")
     steps.add(replace(node, inputs=tuple(operands), outputs=(product,)))
-    steps.add(Node(reshape, "Reshape", "", (product, steps.constant("shape", np.array(shape))), node.outputs, {}))
+    to = steps.constant("shape", np.array(shape, np.int64))
+    steps.add(Node(reshape, "Reshape", "", (product, to), node.outputs, {}))
     return steps.change()
 
 

@@ -17,6 +17,7 @@ from qcgen.rewrite.quantization import (
     activation,
     activation_of_codes,
     dequantized,
+    is_dequantize,
     quantizer,
     quantizer_to_codes,
 )
@@ -48,9 +49,9 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     by_source = dict(zip(dict.fromkeys(sources), codes, strict=True))
     inputs = tuple(by_source[source] for source in sources)
     moved = on_codes(wiring, node, inputs, (found.output,), found.quantization)
-    if moved is None:
-        return None
     clamp = clamp_of(wiring, node)
+    if moved is None or (clamp is not None and _may_be_nan(wiring, node.input(0))):
+        return None
     bounds = None if clamp is None else clamp.codes(found.quantization)
     stops = _stops_quantization(node, bounds, found.quantization.dtype)
     earlier = tuple(
@@ -67,6 +68,25 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     before = (wiring.producers.get(source) for source in by_source)
     again = tuple(maker.name for maker in before if maker is not None and is_movement(maker))
     return Change(node, (*earlier, moved[0]), remove=(found.node,), constants=moved[1], again=again)
+
+
+MAKE_NAN = frozenset({"Div", "Log", "Pow", "Sqrt"})
+"""Operators whose result of numbers may be no number."""
+
+
+def _may_be_nan(wiring: Wiring, tensor: str) -> bool:
+    """Whether a tensor may hold NaN, which gives the lowest code, also behind a Relu: not the code of its bound."""
+    left, seen = [tensor], set[str]()
+    while left:
+        maker = wiring.producers.get(left.pop())
+        if maker is None or maker.name in seen or is_dequantize(maker):
+            continue
+        seen.add(maker.name)
+        divisor = wiring.constant(maker.input(1)) if maker.op_type == "Div" else None
+        if maker.op_type in MAKE_NAN and (divisor is None or not divisor.all()):
+            return True
+        left += maker.inputs
+    return False
 
 
 def _stops_quantization(node: Node, codes: tuple[int, int] | None, dtype: DType) -> bool:

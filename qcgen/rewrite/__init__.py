@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from qcgen.infer import infer
+from qcgen.infer import computed_values, infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
 from qcgen.rewrite.budget import Budget
@@ -26,6 +26,7 @@ from qcgen.rewrite.join_pairs import join_double_pairs, join_pairs
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
+from qcgen.rewrite.quantization import is_dequantize, is_quantize
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import merge_duplicates, remove_identities
 from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
@@ -87,7 +88,7 @@ def rewrite(graph: Graph) -> Graph:
     """
     own_domains = frozenset(node.domain for node in graph.nodes)
     budget = Budget.of(graph.constants)
-    graph = _folded(graph, FOLDS_BEFORE_FUSION, budget)
+    graph = _folded(_without_stale(graph), FOLDS_BEFORE_FUSION, budget)
     while (chosen := choose_branches(graph)) is not graph:
         graph = _folded(without_unused(chosen), FOLDS_BEFORE_FUSION, budget)
     halves = in_float32(graph)
@@ -99,6 +100,24 @@ def rewrite(graph: Graph) -> Graph:
         changed = apply(graph, pattern)
         graph = graph if changed is graph else _folded(without_unused(changed), FOLDS, budget)
     return _importing(graph, own_domains)
+
+
+def _without_stale(graph: Graph) -> Graph:
+    """The graph without what is declared of numbers between codes, where their operators give another shape.
+
+    No such tensor is left when the operators are lowered; onnxruntime warns of it.
+    """
+    computed, declared = computed_values(graph), graph.values
+    between = {name for node in graph.nodes if is_dequantize(node) for name in node.outputs}
+    between |= {node.input(0) for node in graph.nodes if is_quantize(node)}
+    shapes = {
+        name: (declared[name].fixed_shape, computed[name].fixed_shape)
+        for name in sorted(between.intersection(declared) - {*graph.inputs, *graph.outputs})
+    }
+    stale = {name: pair for name, pair in shapes.items() if None not in pair and pair[0] != pair[1]}
+    notes = (f"the shape of {name!r} is {found}, not {said} as declared" for name, (said, found) in stale.items())
+    values = {name: value for name, value in declared.items() if name not in stale}
+    return replace(graph, values=values, notes=(*graph.notes, *notes)) if stale else graph
 
 
 def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold], budget: Budget) -> Graph:

@@ -23,7 +23,7 @@ from qcgen.compiler import read
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.program import FloatOutput, Operator, Program
 from qcgen.reference import evaluate
-from qcgen.rewrite import FOLDS_BEFORE_FUSION
+from qcgen.rewrite import FOLDS_AT_FIRST
 from qcgen.rewrite.folds import FOLDS
 
 Key = tuple[str, str]
@@ -95,8 +95,8 @@ def reached() -> Reached:
         for name, table in TABLES.items():
             for key, row in list(table.items()):
                 patch.setitem(table, key, recorded(row, key, found.rows[name]))
-        for key in FOLDS_BEFORE_FUSION:
-            patch.setitem(FOLDS_BEFORE_FUSION, key, FOLDS[key])
+        for key in FOLDS_AT_FIRST:
+            patch.setitem(FOLDS_AT_FIRST, key, FOLDS[key])
         for name, model in {**operator_models(), **{name: build() for name, build in MORE.items()}}.items():
             found.programs[name] = qcgen.compile(model).program
         for key in FOLDS.keys() & NODES.keys():

@@ -76,23 +76,23 @@ LAST: tuple[Pattern, ...] = (
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 
-FOLDS_BEFORE_FUSION: Mapping[tuple[str, str], Fold] = {
+FOLDS_AT_FIRST: Mapping[tuple[str, str], Fold] = {
     key: fold for key, fold in FOLDS.items() if key[1] != "DequantizeLinear"
 }
-"""Weights and biases stay behind their DequantizeLinear until the operators around them have been fused."""
+"""Weights and biases stay behind their DequantizeLinear until quantization has moved to where it stays."""
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The graph with quantized operators fused to integer ones and with everything computed that does not depend on an
-    input; its types and shapes inferred.
+    """The graph with quantization around the operators that compute, and with everything computed that does not depend
+    on an input; its types and shapes inferred.
     """
     own_domains = frozenset(node.domain for node in graph.nodes)
     budget = Budget.of(graph.constants)
-    graph = _folded(_without_stale(graph), FOLDS_BEFORE_FUSION, budget)
+    graph = _folded(_without_stale(graph), FOLDS_AT_FIRST, budget)
     while (chosen := choose_branches(graph)) is not graph:
-        graph = _folded(without_unused(chosen), FOLDS_BEFORE_FUSION, budget)
+        graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
     halves = in_float32(graph)
-    graph = graph if halves is graph else _folded(halves, FOLDS_BEFORE_FUSION, budget)
+    graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         graph = without_unused(_fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
@@ -148,7 +148,7 @@ def _fused(graph: Graph, patterns: Sequence[Pattern], budget: Budget) -> Graph:
         changed = next((new for pattern in patterns if (new := apply(graph, pattern)) is not graph), None)
         if changed is None:
             return graph
-        graph = _folded(without_unused(changed), FOLDS_BEFORE_FUSION, budget)
+        graph = _folded(without_unused(changed), FOLDS_AT_FIRST, budget)
 
 
 def _importing(graph: Graph, own_domains: Collection[str]) -> Graph:

@@ -1,4 +1,4 @@
-"""What no integer operator took is computed step by step, in float: normalized batches, sums behind products, means."""
+"""Operators as several simpler ones: normalized batches, sums behind products, products with vectors."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from qcgen.ir.graph import Graph, Node
-from qcgen.ir.types import Array, Layout
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Layout
 
 NHWC_DOMAIN = "com.ms.internal.nhwc"
 
@@ -77,16 +77,3 @@ def layout_of(node: Node, spelling: ConvSpelling) -> Layout:
         value = node.attributes.get("channels_last", 0)
         last = isinstance(value, int) and value == 1
     return Layout.CHANNELS_LAST if last else Layout.CHANNELS_FIRST
-
-
-def operand(node: Node, spelling: ConvSpelling, role: str) -> str:
-    """The name of the tensor that plays a role (letters of either case: "x" is "X"), "" if it is absent."""
-    for index, name in enumerate(spelling.inputs):
-        if name.lower() == role.lower():
-            return node.input(index)
-    return ""
-
-
-def constant_operand(graph: Graph, node: Node, spelling: ConvSpelling, role: str) -> Array | None:
-    """The elements of the tensor that plays a role, None if it is absent or not constant."""
-    return graph.constants.get(operand(node, spelling, role))

@@ -17,7 +17,6 @@ from qcgen.lower.source import Q8, Source, quantization_of
 CODES = (*Q8, DType.INT16, DType.UINT16)
 """The types of activations that are quantized."""
 
-
 SPELT_WITH_CODES = {
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax"), 3),
     **dict.fromkeys(("QLinearAdd", "QLinearConv", "QLinearMatMul", "QLinearMul"), 6),
@@ -30,12 +29,12 @@ BIASES = {"Conv": 2, "Gemm": 2, "QGemm": 6, "QLinearConv": 8}
 
 
 def place_of(source: Source, index: int) -> int:
-    """Where an input stands if each that comes before has a scale and a zero point, or has not."""
+    """The place of an input, three times as far where each input is followed by its scale and its zero point."""
     return 3 * index if source.node.op_type in SPELT_WITH_CODES else index
 
 
 def has_bias(source: Source) -> bool:
-    """Whether a product adds something."""
+    """Whether a product has a bias."""
     place = BIASES.get(source.node.op_type)
     return place is not None and source.has(place)
 
@@ -68,7 +67,7 @@ def are_wide(ends: tuple[Tensor, ...]) -> bool:
 
 
 def narrow_ends(source: Source, *indices: int) -> tuple[Tensor, ...] | None:
-    """The same of 8 bits alone."""
+    """The same, for codes of 8 bits only."""
     ends = ends_of(source, *indices)
     return None if ends is None or are_wide(ends) else ends
 
@@ -244,7 +243,7 @@ def _int32(values: Array) -> Array | None:
 
 
 def equal_rows(c: Array) -> Array:
-    """What a Gemm adds, (), (1,), (N,), (1, N) or (M, N) with equal rows, as one of them."""
+    """One row of what a Gemm adds: (), (1,), (N,), (1, N), or (M, N) with equal rows."""
     row: Array = c[0] if c.ndim == 2 else c
     return row
 
@@ -264,36 +263,37 @@ OPERANDS = {
 }
 """The inputs that are codes, of operators that onnxruntime has for codes of 8 bits."""
 
-PRODUCTS = ("Conv", "Gemm", "MatMul")
-
 
 def is_in_float(node: Node, graph: Graph) -> bool:
     """Whether onnxruntime computes a node in float although it becomes integers here, for the user to be told.
 
-    It adds up codes in none of the reductions. Elsewhere all codes must be of one type of 8 bits; it has integer
-    kernels for int8 by int8, and uint8 by both, whose bias is in units of the accumulator.
+    It reduces float32 numbers. Elsewhere all codes must have one type of 8 bits. Products have kernels for int8 by int8
+    and for uint8 by both types; their bias is in units of the accumulator.
     """
     if node.in_float or node.op_type in ("ReduceMean", "ReduceSum"):
         return True
     source, indices = Source(node, graph), OPERANDS.get((node.domain, node.op_type), ())
-    y, makers = source.quantized(*Q8), [maker for index in indices if (maker := source.dequantized(index))]
+    y, quantize = source.quantized(*Q8), graph.quantizer(node)
+    makers = [maker for index in indices if (maker := source.dequantized(index))]
     xs = [maker.tensor(0) for maker in makers]
-    if y is None or not xs or any(x.dtype not in Q8 for x in xs):
+    types = [x.dtype for x in xs]
+    if y is None or quantize is None or not xs or any(dtype not in Q8 for dtype in types):
         return False
-    is_product = node.op_type in PRODUCTS
-    has_types = {x.dtype for x in (xs[:1] if is_product else xs)} == {y.dtype}
-    has_kernel = is_qgemm(source) if node.op_type == "Gemm" else [x.dtype for x in xs] != [DType.INT8, DType.UINT8]
-    is_narrow = any(x.name in graph.narrow for x in xs)
-    quantize = graph.quantizer(node)
-    stays = quantize is not None and quantize.in_float
-    ends = [*(maker.node for maker in makers), *([quantize] if quantize else [])]
-    is_list = node.op_type in ("Add", "Mul") and _has_lists(graph, ends)
-    kept = stays or is_narrow or not has_types or (is_product and not has_kernel)
-    return kept or is_list or _is_foreign(source)
+    if quantize.in_float or any(x.name in graph.narrow for x in xs):
+        return True
+    match node.op_type:
+        case "Add" | "Mul":
+            return set(types) != {y.dtype} or _has_lists(graph, [*(maker.node for maker in makers), quantize])
+        case "Gemm":
+            return not is_qgemm(source)
+        case "Conv" | "MatMul":
+            has_kernel = types[0] is y.dtype and types != [DType.INT8, DType.UINT8]
+            return not has_kernel or _is_foreign(source)
+    return types[0] is not y.dtype
 
 
 def _has_lists(graph: Graph, nodes: Sequence[Node]) -> bool:
-    """Whether a scale or zero point is a list of one number: with such a one onnxruntime keeps Add and Mul in float."""
+    """Whether a scale or a zero point is a list of one number, with which onnxruntime keeps Add and Mul in float."""
     return any(graph.constants[name].ndim > 0 for node in nodes for name in node.inputs[1:] if name in graph.constants)
 
 

@@ -103,9 +103,9 @@ def rewrite(graph: Graph) -> Graph:
 
 
 def _without_stale(graph: Graph) -> Graph:
-    """The graph without what is declared of numbers between codes, where their operators give another shape.
+    """The graph without declared shapes of numbers between codes that the operators contradict.
 
-    No such tensor is left when the operators are lowered; onnxruntime warns of it.
+    Lowering removes these tensors. onnxruntime warns of such a shape.
     """
     computed, declared = computed_values(graph), graph.values
     between = {name for node in graph.nodes if is_dequantize(node) for name in node.outputs}

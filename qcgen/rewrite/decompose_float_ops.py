@@ -119,7 +119,7 @@ def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
     shape, operands, steps = wiring.graph.value(node.outputs[0]).fixed_shape, list(node.inputs), Steps(wiring, node)
     for axis, name in enumerate(node.inputs):
         if _is_vector(wiring, name):
-            operands[axis] = steps.step("Unsqueeze", name, steps.constant(f"axis_{axis}", np.array([axis])))
+            operands[axis] = steps.step("Unsqueeze", name, steps.constant(f"axis_{axis}", np.array([axis], np.int64)))
     if shape is None or tuple(operands) == node.inputs:
         return None
     product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")

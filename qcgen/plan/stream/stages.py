@@ -255,7 +255,7 @@ def _elementwise(op: QuantizedBinary | Lookup, order: Order, rows: int) -> Opera
 def window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> Stage | None:
     """A convolution or a pool of ``rows`` rows a call; None if the first of its windows lies outside the image.
 
-    Nor where rows outside would have to hold the lowest float: they hold codes, or zeros.
+    None, too, for a float MaxPool with padding: rows outside of the image hold codes or zeros, not the lowest float.
     """
     g = op.geometry
     window = (rows - 1) * g.strides[0] + (g.kernel[0] - 1) * g.dilations[0] + 1

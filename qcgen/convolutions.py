@@ -77,3 +77,9 @@ def layout_of(node: Node, spelling: ConvSpelling) -> Layout:
         value = node.attributes.get("channels_last", 0)
         last = isinstance(value, int) and value == 1
     return Layout.CHANNELS_LAST if last else Layout.CHANNELS_FIRST
+
+
+def layout_of_pool(node: Node) -> Layout:
+    """Where the channels of a pooling's x and y are."""
+    is_last = node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool" or node.attributes.get("channels_last") == 1
+    return Layout.CHANNELS_LAST if is_last else Layout.CHANNELS_FIRST

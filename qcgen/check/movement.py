@@ -1,4 +1,4 @@
-"""Rules for operators that move elements: what they say of shapes must agree with the shape of their input."""
+"""Rules for operators that move elements or reduce axes: shapes, axes and sizes must agree with their input's."""
 
 from __future__ import annotations
 
@@ -219,3 +219,16 @@ def resizes_every_axis(view: NodeView) -> Iterator[Problem]:
             yield view.problem(what, "give one scale for every axis")
         elif scales.dtype == np.float32 and not (np.isfinite(scales) & (scales > 0)).all():
             yield view.problem("a scale is not positive and finite", "correct scales")
+
+
+def reduces_axes(view: NodeView) -> Iterator[Problem]:
+    """Every axis is one of the input's, and is named once."""
+    x, axes = view.shape(0), numbers_of(view, "axes")
+    if x is not None and axes is not None:
+        yield from wrong_axes(view, axes, len(x))
+
+
+def norm_of_something(view: NodeView) -> Iterator[Problem]:
+    """Runtimes do not agree on what a norm along no axis is."""
+    if view.integer("noop_with_empty_axes", 0) and not numbers_of(view, "axes"):
+        yield view.problem("it names no axes and has noop_with_empty_axes", "name the axes")

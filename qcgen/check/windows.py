@@ -7,8 +7,10 @@ from math import prod
 
 from qcgen.check.model import MAX_NUMBER, counted, shape_text
 from qcgen.check.node import NodeView
+from qcgen.convolutions import layout_of_pool
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, Window, window_of
+from qcgen.ir.types import Layout
 
 MAX_TAPS = 2**14
 """The most elements of a window of codes that are averaged."""
@@ -69,8 +71,8 @@ def window_fits(view: NodeView) -> Iterator[Problem]:
     window = None if wrong else window_at(view, kernel)
     if window is None:
         return
-    last = view.integer("channels_last", 0) == 1 or view.node.op_type == "NhwcMaxPool" or "nhwc" in view.node.domain
-    for index, size in enumerate(x[1:-1] if last else x[2:]):
+    is_last = layout_of_pool(view.node) is Layout.CHANNELS_LAST
+    for index, size in enumerate(x[1:-1] if is_last else x[2:]):
         axis = window.axis(index, size)
         if axis.output < 1:
             hint = "use a smaller kernel or dilation, or more padding"

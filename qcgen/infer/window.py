@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN, layout_of
+from qcgen.convolutions import CONVOLUTIONS, layout_of, layout_of_pool
 from qcgen.geometry import Window, window_of
 from qcgen.infer.facts import Facts, Shape
 from qcgen.ir.graph import Dim
@@ -35,11 +35,7 @@ def global_pooling(facts: Facts) -> Shape:
 
 
 def _is_last(facts: Facts) -> bool:
-    """Whether the channels of a pooling's tensors come last."""
-    node = facts.node
-    if node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool":
-        return True
-    return node.domain != "" and facts.integer("channels_last", 0) == 1
+    return layout_of_pool(facts.node) is Layout.CHANNELS_LAST
 
 
 def _slide(facts: Facts, x: Shape, kernel: tuple[int, ...] | None, channels: Dim, is_last: bool) -> Shape | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization, exact_multiplier
-from qcgen.convolutions import NHWC_DOMAIN
+from qcgen.convolutions import NHWC_DOMAIN, layout_of_pool
 from qcgen.geometry import WindowAxis
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
@@ -29,16 +29,10 @@ from qcgen.lower.source import Source, quantization_of
 from qcgen.lower.windows import channels_of, cropped, geometry_of, spatial
 
 
-def _layout(source: Source) -> Layout:
-    node, is_spelt = source.node, source.integer("channels_last", 0) == 1
-    is_last = node.domain == NHWC_DOMAIN or node.op_type == "NhwcMaxPool" or is_spelt
-    return Layout.CHANNELS_LAST if is_last else Layout.CHANNELS_FIRST
-
-
 def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """MaxPool of any domain, quantized or float."""
     source = Source(node, graph)
-    layout = _layout(source)
+    layout = layout_of_pool(node)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     geometry, axes = pool_geometry(source, x)
     return cropped(MaxPool(node.name, node.op_type, x, y, geometry), axes, graph)
@@ -50,7 +44,7 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point).
     """
     source = Source(node, graph)
-    layout = _layout(source)
+    layout = layout_of_pool(node)
     is_dilated = set(source.attribute_integers("dilations") or ()) - {1}
     ends = None if node.domain == NHWC_DOMAIN or is_dilated else narrow_ends(source, 0)
     if ends is not None:
@@ -113,7 +107,7 @@ def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point).
     """
     source = Source(node, graph)
-    layout = _layout(source)
+    layout = layout_of_pool(node)
     ends = None if node.domain == NHWC_DOMAIN else ends_of(source, 0)
     if ends is not None:
         x, y = (replace(tensor, layout=layout) for tensor in ends)
@@ -130,7 +124,7 @@ def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
 def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     """GlobalMaxPool of any domain, quantized or float: a MaxPool whose window is the image."""
     source = Source(node, graph)
-    layout = _layout(source)
+    layout = layout_of_pool(node)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     image = spatial(x)
     channels = channels_of(x)

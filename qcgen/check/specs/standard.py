@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, movement, normalization, ranges, reductions, selection, windows
+from qcgen.check import limits, matrices, movement, normalization, ranges, selection, windows
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
 from qcgen.check.ranges import between, in_range
@@ -144,7 +144,7 @@ STANDARD: dict[str, Spec] = {
         extra=(matrices.products, ranges.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
-    "ReduceL2": replace(REDUCE, extra=(*REDUCE.extra, reductions.norm_of_something)),
+    "ReduceL2": replace(REDUCE, extra=(*REDUCE.extra, movement.norm_of_something)),
     "Relu": Spec(((*CODES_OR_FLOAT, DType.FLOAT64),)),
     "Reshape": replace(INDEXED, constant=("shape",), extra=(movement.keeps_elements,)),
     "Resize": replace(

@@ -16,7 +16,7 @@ Rows = Callable[[Tensor, Tensor], Operator]
 
 
 def lower_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Softmax of codes or float32 numbers, LogSoftmax; before opset 13 all axes from one on are one.
+    """Softmax of codes or float32 numbers, LogSoftmax of float32; before opset 13 all axes from one on are one.
 
     QLinearSoftmax says in its attribute opset which Softmax is meant.
     """

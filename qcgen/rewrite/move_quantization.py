@@ -71,7 +71,7 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
 
 
 MAKE_NAN = frozenset({"Div", "Log", "Pow", "Sqrt"})
-"""Operators whose result of numbers may be no number."""
+"""Operators that may give NaN for finite numbers."""
 
 
 def _may_be_nan(wiring: Wiring, tensor: str) -> bool:

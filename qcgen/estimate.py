@@ -16,6 +16,7 @@ from hashlib import sha256
 from qcgen.ir.plan import Plan
 from qcgen.plan.prices import ANY_KERNEL, price
 from qcgen.render import bodies, needed
+from qcgen.render.c_functions import CFunction, functions
 
 CALL_BYTES = 10
 """A call in NAME_run, with its arguments."""
@@ -26,10 +27,6 @@ OPERATOR = 0.3
 SMALL = 20
 """Operations of a function that gcc inlines wherever it is called, though nothing asks for it."""
 
-_DEFINITION = re.compile(
-    r"^(?P<head>(?:\w+ )*?static[^;{}()=]*?)\b(?P<name>\w+)\([^;{}]*?\)\n\{\n(?P<body>.*?)^\}\n",
-    re.MULTILINE | re.DOTALL,
-)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(r"register [^;]*;")
 _ASSEMBLY = re.compile(r"__asm__\s*(?:volatile)?\s*\((.*?)\);", re.DOTALL)
@@ -96,9 +93,9 @@ class _Text:
             text = _compiled("".join(own))
             for name, assembly in _MACRO.findall(text):
                 macros[name] = _instructions(assembly, macros)
-            for each in _DEFINITION.finditer(text):
-                self.owners[each["name"]] = owner
-                self._functions[each["name"]] = _function(each["head"], each["body"], macros)
+            for each in functions(text):
+                self.owners[each.name] = owner
+                self._functions[each.name] = _function(each, macros)
         self._sizes: dict[str, float] = {}
         self._meanings: dict[str, str] = {}
 
@@ -190,9 +187,9 @@ def _instructions(assembly: str, macros: Mapping[str, float]) -> float:
     return total
 
 
-def _function(head: str, body: str, macros: Mapping[str, float]) -> _FunctionText:
-    text = _REGISTER.sub("", body)
+def _function(function: CFunction, macros: Mapping[str, float]) -> _FunctionText:
+    text = _REGISTER.sub("", function.body)
     instructions = sum(_instructions(each, macros) for each in _ASSEMBLY.findall(text))
     plain = _WITHOUT_CODE.sub("", _ASSEMBLY.sub("", text))
     operations = instructions + plain.count(";") + OPERATOR * len(_OPERATOR.findall(plain))
-    return _FunctionText(head, body, operations, Counter(_CALL.findall(plain)))
+    return _FunctionText(function.head, function.body, operations, Counter(_CALL.findall(plain)))

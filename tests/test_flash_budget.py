@@ -12,12 +12,13 @@ from tools import require
 import qcgen
 from qcgen.cli import main
 from qcgen.cores import TARGETS
-from qcgen.estimate import _DEFINITION, _compiled, _Text
+from qcgen.estimate import _compiled, _Text
 from qcgen.estimate import code_bytes as estimated
 from qcgen.plan.flash import _changes, _Cost
 from qcgen.plan.forms import PAIRED, SIZE, SPEED
 from qcgen.plan.measured import MEASURED
 from qcgen.render import bodies
+from qcgen.render.c_functions import functions
 from qcgen.verification import verify
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -251,6 +252,6 @@ def test_estimated_code_is_within_a_tenth_of_what_gcc_makes(name, core, optimize
     model = DIGITS if name == "digits" else shared(name)
     artifact = qcgen.compile(model, target=core, layout="nhwc", io="quantized", optimize=optimize, name="net")
     text = _compiled("".join(bodies(artifact.plan)))
-    assert len(_DEFINITION.findall(text)) == text.count("\n{\n")
+    assert len(functions(text)) == text.count("\n{\n")
     real = artifact.report.code_bytes["-O2"]
     assert abs(sum(estimated(artifact.plan)) - real) <= 0.1 * real + 300

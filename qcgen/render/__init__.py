@@ -16,6 +16,7 @@ from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
 from qcgen.library import FILES, Library, templates
 from qcgen.render.block import essence, id_of
+from qcgen.render.c_functions import placeable
 from qcgen.render.filters import (
     arguments,
     code_of,
@@ -36,7 +37,6 @@ from qcgen.render.filters import (
 from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
 from qcgen.render.model import accessors, model_context, stream_context
-from qcgen.render.placement import placeable
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
 from qcgen.render.shared import declared, layer, same, tables_of, with_layer

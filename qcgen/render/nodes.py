@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from qcgen.ir.plan import Argument, Call, InArena, Place, Plan
 from qcgen.ir.program import Tensor
 from qcgen.render import environment
+from qcgen.render.c_functions import CFunction, changed
 from qcgen.render.filters import place
 
-_OUTPUT_STEP = re.compile(
-    r"^(?:\w+_CODE_ATTR )?static\s+(?:\w+\s+)?(?P<type>\w+)\s+(?P<name>\w+)_"
-    r"(?P<step>requantize|line|code|is_near_tie|scaled|codes|closeness)\(\s*(?P<parameters>[^)]*)\)\n\{.*?^\}\n",
-    re.MULTILINE | re.DOTALL,
-)
+_OUTPUT_STEP = re.compile(r"(\w+)_(requantize|line|code|is_near_tie|scaled|codes|closeness)")
+"""The names of output functions: which function of a node, and what it does."""
 
 _KINDS = {
     ("requantize", "int32_t acc"): "code",
@@ -69,33 +67,33 @@ def _showing(plan: Plan, source: str, shown: Mapping[str, str]) -> tuple[str, fr
     template = environment().get_template("verify/shown.c.jinja")
     tested, found_of = set(), set()
 
-    def followed(found: re.Match[str]) -> str:
-        parameters = " ".join(found["parameters"].split())
-        own = [parameter for parameter in parameters.split(", ") if not parameter.endswith(" *layer")]
-        first = own[0].removeprefix(f"{plan.prefix}_")
-        kind = _KINDS.get((found["step"], first))
-        if kind is None or found["name"] not in symbols:
-            return found[0]
-        found_of.add(found["name"])
+    def followed(function: CFunction) -> str:
+        named = _OUTPUT_STEP.fullmatch(function.name)
+        if named is None or named[1] not in symbols:
+            return function.text
+        own = [parameter for parameter in function.parameters if not parameter.endswith(" *layer")]
+        kind = _KINDS.get((named[2], own[0].removeprefix(f"{plan.prefix}_")))
+        if kind is None:
+            return function.text
+        found_of.add(named[1])
         if kind in TESTS:
-            tested.add(found["name"])
-        arguments = [parameter.split()[-1].lstrip("*") for parameter in parameters.split(",")]
+            tested.add(named[1])
         text = template.render(
-            name=f"{found['name']}_{found['step']}",
+            name=function.name,
             kind=kind,
-            type=found["type"],
-            parameters=parameters,
-            arguments=", ".join(arguments),
-            out_type=parameters.split()[-2],
+            type=function.returns,
+            parameters=", ".join(function.parameters),
+            arguments=", ".join(function.arguments),
+            out_type=own[-1].split()[-2],
             shown=shown,
         )
-        return found[0] + text
+        return function.text + text
 
-    changed = _OUTPUT_STEP.sub(followed, source)
+    shown_source = changed(source, followed)
     for call in plan.calls:
         if call.certificate.word and call.op.y.dtype.is_quantized and _function_of(call) not in found_of:
             raise RuntimeError(f"the output step of {call.symbol} was not found: its name or its parameters are new")
-    return changed, frozenset(call.symbol for call in plan.calls if _function_of(call) in tested)
+    return shown_source, frozenset(call.symbol for call in plan.calls if _function_of(call) in tested)
 
 
 def _function_of(call: Call) -> str:

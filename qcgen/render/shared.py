@@ -7,12 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from qcgen.ir.context import own
 from qcgen.ir.plan import Call, Plan, SharedFunction, Table
+from qcgen.render.c_functions import CFunction, changed, functions
 from qcgen.render.filters import comment, int32
-
-_DEFINITION = re.compile(
-    r"^(?P<head>(?:\w+ )*?static (?:[\w]+[ *]+)+?)(?P<name>\w+)\((?P<parameters>[^)]*)\)\n\{\n(?P<body>.*?)^\}\n",
-    re.MULTILINE | re.DOTALL,
-)
 
 
 def table_at(plan: Plan, table: Table) -> str:
@@ -53,18 +49,18 @@ def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
     parameter = f"const {struct_of(shared)} *layer"
     given: set[str] = set()
 
-    def passed(found: re.Match[str]) -> str:
-        body = _called(found["body"], given)
-        is_own = body != found["body"] or "layer->" in body
-        parameters = f"{parameter}, {found['parameters'].lstrip()}" if is_own else found["parameters"]
-        head = found["head"].replace(f"{prefix.upper()}_NOINLINE ", f"{prefix.upper()}_SHARED ")
-        if found["name"] == shared.symbol:
-            head = f"{prefix.upper()}_SHARED {found['head']}"
+    def passed(function: CFunction) -> str:
+        body = _called(function.body, given)
+        is_own = body != function.body or "layer->" in body
+        listed = f"{parameter}, {function.listed.lstrip()}" if is_own else function.listed
+        head = function.head.replace(f"{prefix.upper()}_NOINLINE ", f"{prefix.upper()}_SHARED ")
+        if function.name == shared.symbol:
+            head = f"{prefix.upper()}_SHARED {function.head}"
         if is_own:
-            given.add(found["name"])
-        return f"{head}{found['name']}({parameters})\n{{\n{body}}}\n"
+            given.add(function.name)
+        return CFunction(head, function.name, listed, body).text
 
-    return _DEFINITION.sub(passed, text)
+    return changed(text, passed)
 
 
 def _called(body: str, given: set[str]) -> str:
@@ -78,9 +74,9 @@ def layer(plan: Plan, call: Call, text: str) -> str:
     """The function of one layer: calls the function that it shares, whose ``text`` it is, with what is its own."""
     shared = call.shared
     assert shared is not None, "the layer has a function of its own"
-    [found] = [each for each in _DEFINITION.finditer(text) if each["name"] == shared.symbol]
-    _, *parameters = " ".join(found["parameters"].split()).split(", ")
-    names = [parameter.split()[-1].lstrip("*") for parameter in parameters]
+    [function] = [each for each in functions(text) if each.name == shared.symbol]
+    _, *parameters = function.parameters
+    _, *names = function.arguments
     values = [f"        .{name} = {value}," for name, value in _values(plan, call).items()]
     is_fixed = plan.options.weights is None  # else the tables may lie elsewhere in each call
     kind = f"{plan.prefix.upper()}_CONST_ATTR static const" if is_fixed else "const"

@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x1e96544e
+#if DYNAMIC_LSTM_HEADER_ID != 0xab94cf0c
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -269,17 +269,21 @@ DYNAMIC_LSTM_CODE_ATTR static float dynamic_lstm_fused_tangent(float x)
 }
 
 /*
- * lstm: DynamicQuantizeLSTM. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN does not.
- * Words of numbers are in their order above 0, and the other way round below, where they are larger as unsigned ones.
+ * Adds `count` numbers to a range: range[0] is its smallest number, at most 0, range[1] its largest, at least 0. NaN
+ * does not count. Words of numbers are in their order above 0, and the other way round below, where they are larger as
+ * unsigned ones.
  */
-DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_lstm(const float *restrict x, float *restrict y)
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_extend_range(const float *restrict x, int32_t count,
+    float *restrict range)
 {
-    enum { COUNT = 20 };
     const uint32_t infinite = 0x7f800000, sign = 0x80000000;
-    uint32_t least = sign;
-    int32_t most = 0;
+    uint32_t least;
+    int32_t most;
 
-    for (int32_t i = 0; i < COUNT; i++) {
+    (void)memcpy(&least, range, sizeof least);
+    (void)memcpy(&most, range + 1, sizeof most);
+    least |= sign;
+    for (int32_t i = 0; i < count; i++) {
         uint32_t word;
 
         (void)memcpy(&word, x + i, sizeof word);
@@ -288,54 +292,62 @@ DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_lstm(const float *restrict x, fl
     }
     if ((uint32_t)most > infinite || least > (sign | infinite)) {
         /* There are NaN. */
-        y[0] = 0.0f;
-        y[1] = 0.0f;
-        for (int32_t i = 0; i < COUNT; i++) {
-            y[0] = x[i] < y[0] ? x[i] : y[0];
-            y[1] = x[i] > y[1] ? x[i] : y[1];
+        for (int32_t i = 0; i < count; i++) {
+            range[0] = x[i] < range[0] ? x[i] : range[0];
+            range[1] = x[i] > range[1] ? x[i] : range[1];
         }
         return;
     }
     least = least > sign ? least : 0; /* not -0 */
-    (void)memcpy(y, &least, sizeof least);
-    (void)memcpy(y + 1, &most, sizeof most);
+    (void)memcpy(range, &least, sizeof least);
+    (void)memcpy(range + 1, &most, sizeof most);
 }
 
-/* lstm: DynamicQuantizeLSTM. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
-DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n1_lstm(const float *restrict x, float *restrict y)
+/* The range of `count` numbers and 0. */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_find_range(const float *restrict x, int32_t count,
+    float *restrict range)
 {
-    const float range = x[1] - x[0];
-
-    y[0] = range > 0.0f ? range / 255.0f : 1.0f;
+    range[0] = 0.0f;
+    range[1] = 0.0f;
+    dynamic_lstm_extend_range(x, count, range);
 }
 
-/* lstm: DynamicQuantizeLSTM. The zero point of codes from 0 to 255 for numbers from x[0] to x[1]. */
-DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n2_lstm(const float *restrict x, uint8_t *restrict y)
+/* The scale of codes from 0 to 255 for the numbers of a range. */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_scale_of_range(const float *restrict range, float *restrict scale)
 {
-    const float range = x[1] - x[0];
-    const float scale = range > 0.0f ? range / 255.0f : 1.0f;
-    const float place = 0.0f - x[0] / scale;
+    const float width = range[1] - range[0];
+
+    scale[0] = width > 0.0f ? width / 255.0f : 1.0f;
+}
+
+/* The zero point of these codes. */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_zero_point_of_range(const float *restrict range,
+    uint8_t *restrict zero_point)
+{
+    float scale;
+
+    dynamic_lstm_scale_of_range(range, &scale);
+    const float place = 0.0f - range[0] / scale;
     const float above = place > 0.0f ? place : 0.0f;
 
-    y[0] = (uint8_t)dynamic_lstm_nearest(above < 255.0f ? above : 255.0f);
+    zero_point[0] = (uint8_t)dynamic_lstm_nearest(above < 255.0f ? above : 255.0f);
 }
 
 /*
- * lstm: DynamicQuantizeLSTM. The quotient is rounded to float32, then half to even before the zero point is added, as
- * in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in memory count them. NaN gives the
- * lowest code. y may lie over x.
+ * The codes of `count` numbers, which they may overwrite. The quotient is rounded to float32, then half to even before
+ * the zero point is added, as in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in
+ * memory count them. NaN gives the lowest code.
  */
-DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n3_lstm(const float *x, const float *scale, const uint8_t *zero_point,
-    uint8_t *y)
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_quantize_dynamic(
+    const float *x, int32_t count, const float *scale, const uint8_t *zero_point, uint8_t *y)
 {
-    enum { COUNT = 20 };
     const int32_t infinite = 0x7f800000;
     const int32_t lowest = 0x4b400000 - zero_point[0]; /* of 1.5 * 2^23, less the zero point */
     const int32_t highest = lowest + 255;
     const float apart = 12582912.0f; /* 1.5 * 2^23 */
     const float step = scale[0];
 
-    for (int32_t i = 0; i < COUNT; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const float quotient = x[i] / step;
         const float sum = quotient + apart;
         int32_t word;
@@ -349,6 +361,34 @@ DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n3_lstm(const float *x, const fl
         }
         y[i] = (uint8_t)(word - lowest);
     }
+}
+
+/*
+ * lstm: DynamicQuantizeLSTM. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN does
+ * not.
+ */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_lstm(const float *restrict x, float *restrict y)
+{
+    dynamic_lstm_find_range(x, 20, y);
+}
+
+/* lstm: DynamicQuantizeLSTM. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n1_lstm(const float *restrict x, float *restrict y)
+{
+    dynamic_lstm_scale_of_range(x, y);
+}
+
+/* lstm: DynamicQuantizeLSTM. The zero point of codes from 0 to 255 for numbers from x[0] to x[1]. */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n2_lstm(const float *restrict x, uint8_t *restrict y)
+{
+    dynamic_lstm_zero_point_of_range(x, y);
+}
+
+/* lstm: DynamicQuantizeLSTM. Codes of a computed scale and zero point. */
+DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n3_lstm(const float *x, const float *scale, const uint8_t *zero_point,
+    uint8_t *y)
+{
+    dynamic_lstm_quantize_dynamic(x, 20, scale, zero_point, y);
 }
 
 /* dynamic_lstm_n4_lstm: for each gate of each unit, weights of the input. */

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xc3906a9f
+#if NETWORK_TWICE_HEADER_ID != 0xc58513c9
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -103,18 +103,21 @@ NETWORK_TWICE_CODE_ATTR static inline int32_t network_twice_nearest(float number
 }
 
 /*
- * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN
- * does not. Words of numbers are in their order above 0, and the other way round below, where they are larger as
+ * Adds `count` numbers to a range: range[0] is its smallest number, at most 0, range[1] its largest, at least 0. NaN
+ * does not count. Words of numbers are in their order above 0, and the other way round below, where they are larger as
  * unsigned ones.
  */
-NETWORK_TWICE_CODE_ATTR static void network_twice_n0_quantize(const float *restrict x, float *restrict y)
+NETWORK_TWICE_CODE_ATTR static void network_twice_extend_range(const float *restrict x, int32_t count,
+    float *restrict range)
 {
-    enum { COUNT = 120 };
     const uint32_t infinite = 0x7f800000, sign = 0x80000000;
-    uint32_t least = sign;
-    int32_t most = 0;
+    uint32_t least;
+    int32_t most;
 
-    for (int32_t i = 0; i < COUNT; i++) {
+    (void)memcpy(&least, range, sizeof least);
+    (void)memcpy(&most, range + 1, sizeof most);
+    least |= sign;
+    for (int32_t i = 0; i < count; i++) {
         uint32_t word;
 
         (void)memcpy(&word, x + i, sizeof word);
@@ -123,54 +126,62 @@ NETWORK_TWICE_CODE_ATTR static void network_twice_n0_quantize(const float *restr
     }
     if ((uint32_t)most > infinite || least > (sign | infinite)) {
         /* There are NaN. */
-        y[0] = 0.0f;
-        y[1] = 0.0f;
-        for (int32_t i = 0; i < COUNT; i++) {
-            y[0] = x[i] < y[0] ? x[i] : y[0];
-            y[1] = x[i] > y[1] ? x[i] : y[1];
+        for (int32_t i = 0; i < count; i++) {
+            range[0] = x[i] < range[0] ? x[i] : range[0];
+            range[1] = x[i] > range[1] ? x[i] : range[1];
         }
         return;
     }
     least = least > sign ? least : 0; /* not -0 */
-    (void)memcpy(y, &least, sizeof least);
-    (void)memcpy(y + 1, &most, sizeof most);
+    (void)memcpy(range, &least, sizeof least);
+    (void)memcpy(range + 1, &most, sizeof most);
 }
 
-/* quantize: DynamicQuantizeLinear. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
-NETWORK_TWICE_CODE_ATTR static void network_twice_n1_quantize(const float *restrict x, float *restrict y)
+/* The range of `count` numbers and 0. */
+NETWORK_TWICE_CODE_ATTR static void network_twice_find_range(const float *restrict x, int32_t count,
+    float *restrict range)
 {
-    const float range = x[1] - x[0];
-
-    y[0] = range > 0.0f ? range / 255.0f : 1.0f;
+    range[0] = 0.0f;
+    range[1] = 0.0f;
+    network_twice_extend_range(x, count, range);
 }
 
-/* quantize: DynamicQuantizeLinear. The zero point of codes from 0 to 255 for numbers from x[0] to x[1]. */
-NETWORK_TWICE_CODE_ATTR static void network_twice_n2_quantize(const float *restrict x, uint8_t *restrict y)
+/* The scale of codes from 0 to 255 for the numbers of a range. */
+NETWORK_TWICE_CODE_ATTR static void network_twice_scale_of_range(const float *restrict range, float *restrict scale)
 {
-    const float range = x[1] - x[0];
-    const float scale = range > 0.0f ? range / 255.0f : 1.0f;
-    const float place = 0.0f - x[0] / scale;
+    const float width = range[1] - range[0];
+
+    scale[0] = width > 0.0f ? width / 255.0f : 1.0f;
+}
+
+/* The zero point of these codes. */
+NETWORK_TWICE_CODE_ATTR static void network_twice_zero_point_of_range(const float *restrict range,
+    uint8_t *restrict zero_point)
+{
+    float scale;
+
+    network_twice_scale_of_range(range, &scale);
+    const float place = 0.0f - range[0] / scale;
     const float above = place > 0.0f ? place : 0.0f;
 
-    y[0] = (uint8_t)network_twice_nearest(above < 255.0f ? above : 255.0f);
+    zero_point[0] = (uint8_t)network_twice_nearest(above < 255.0f ? above : 255.0f);
 }
 
 /*
- * quantize: DynamicQuantizeLinear. The quotient is rounded to float32, then half to even before the zero point is
- * added, as in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in memory count them. NaN
- * gives the lowest code. y may lie over x.
+ * The codes of `count` numbers, which they may overwrite. The quotient is rounded to float32, then half to even before
+ * the zero point is added, as in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in
+ * memory count them. NaN gives the lowest code.
  */
-NETWORK_TWICE_CODE_ATTR static void network_twice_n3_quantize(const float *x, const float *scale,
-    const uint8_t *zero_point, uint8_t *y)
+NETWORK_TWICE_CODE_ATTR static void network_twice_quantize_dynamic(
+    const float *x, int32_t count, const float *scale, const uint8_t *zero_point, uint8_t *y)
 {
-    enum { COUNT = 120 };
     const int32_t infinite = 0x7f800000;
     const int32_t lowest = 0x4b400000 - zero_point[0]; /* of 1.5 * 2^23, less the zero point */
     const int32_t highest = lowest + 255;
     const float apart = 12582912.0f; /* 1.5 * 2^23 */
     const float step = scale[0];
 
-    for (int32_t i = 0; i < COUNT; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const float quotient = x[i] / step;
         const float sum = quotient + apart;
         int32_t word;
@@ -184,6 +195,34 @@ NETWORK_TWICE_CODE_ATTR static void network_twice_n3_quantize(const float *x, co
         }
         y[i] = (uint8_t)(word - lowest);
     }
+}
+
+/*
+ * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN
+ * does not.
+ */
+NETWORK_TWICE_CODE_ATTR static void network_twice_n0_quantize(const float *restrict x, float *restrict y)
+{
+    network_twice_find_range(x, 120, y);
+}
+
+/* quantize: DynamicQuantizeLinear. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
+NETWORK_TWICE_CODE_ATTR static void network_twice_n1_quantize(const float *restrict x, float *restrict y)
+{
+    network_twice_scale_of_range(x, y);
+}
+
+/* quantize: DynamicQuantizeLinear. The zero point of codes from 0 to 255 for numbers from x[0] to x[1]. */
+NETWORK_TWICE_CODE_ATTR static void network_twice_n2_quantize(const float *restrict x, uint8_t *restrict y)
+{
+    network_twice_zero_point_of_range(x, y);
+}
+
+/* quantize: DynamicQuantizeLinear. Codes of a computed scale and zero point. */
+NETWORK_TWICE_CODE_ATTR static void network_twice_n3_quantize(const float *x, const float *scale,
+    const uint8_t *zero_point, uint8_t *y)
+{
+    network_twice_quantize_dynamic(x, 120, scale, zero_point, y);
 }
 
 /* network_twice_scales: the operand w_scale, a constant. */
@@ -367,7 +406,7 @@ NETWORK_TWICE_CODE_ATTR static float network_twice_relu_activate(float value)
  * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself.
  * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
  */
-NETWORK_TWICE_CODE_ATTR static void network_twice_relu(const int32_t *x, const uint8_t *zero_point, const float *factor,
+NETWORK_TWICE_NOINLINE static void network_twice_relu(const int32_t *x, const uint8_t *zero_point, const float *factor,
     float *y)
 {
     enum {
@@ -395,87 +434,30 @@ NETWORK_TWICE_CODE_ATTR static void network_twice_relu(const int32_t *x, const u
 
 /*
  * quantize_floats: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; the numbers in y count,
- * NaN does not. Words of numbers are in their order above 0, and the other way round below, where they are larger as
- * unsigned ones.
+ * NaN does not.
  */
 NETWORK_TWICE_CODE_ATTR static void network_twice_n7_quantize_floats(const float *restrict x, float *restrict y)
 {
-    enum { COUNT = 40 };
-    const uint32_t infinite = 0x7f800000, sign = 0x80000000;
-    uint32_t least;
-    int32_t most;
-
-    (void)memcpy(&least, y, sizeof least);
-    (void)memcpy(&most, y + 1, sizeof most);
-    least |= sign;
-    for (int32_t i = 0; i < COUNT; i++) {
-        uint32_t word;
-
-        (void)memcpy(&word, x + i, sizeof word);
-        most = (int32_t)word > most ? (int32_t)word : most;
-        least = word > least ? word : least;
-    }
-    if ((uint32_t)most > infinite || least > (sign | infinite)) {
-        /* There are NaN. */
-        for (int32_t i = 0; i < COUNT; i++) {
-            y[0] = x[i] < y[0] ? x[i] : y[0];
-            y[1] = x[i] > y[1] ? x[i] : y[1];
-        }
-        return;
-    }
-    least = least > sign ? least : 0; /* not -0 */
-    (void)memcpy(y, &least, sizeof least);
-    (void)memcpy(y + 1, &most, sizeof most);
+    network_twice_extend_range(x, 40, y);
 }
 
 /* quantize_floats: DynamicQuantizeLinear. The scale of codes from 0 to 255 for numbers from x[0] to x[1]. */
 NETWORK_TWICE_CODE_ATTR static void network_twice_n8_quantize_floats(const float *restrict x, float *restrict y)
 {
-    const float range = x[1] - x[0];
-
-    y[0] = range > 0.0f ? range / 255.0f : 1.0f;
+    network_twice_scale_of_range(x, y);
 }
 
 /* quantize_floats: DynamicQuantizeLinear. The zero point of codes from 0 to 255 for numbers from x[0] to x[1]. */
 NETWORK_TWICE_CODE_ATTR static void network_twice_n9_quantize_floats(const float *restrict x, uint8_t *restrict y)
 {
-    const float range = x[1] - x[0];
-    const float scale = range > 0.0f ? range / 255.0f : 1.0f;
-    const float place = 0.0f - x[0] / scale;
-    const float above = place > 0.0f ? place : 0.0f;
-
-    y[0] = (uint8_t)network_twice_nearest(above < 255.0f ? above : 255.0f);
+    network_twice_zero_point_of_range(x, y);
 }
 
-/*
- * quantize_floats: DynamicQuantizeLinear. The quotient is rounded to float32, then half to even before the zero point
- * is added, as in onnxruntime: numbers lie one apart where 1.5 * 2^23 was added, and their words in memory count them.
- * NaN gives the lowest code. y may lie over x.
- */
+/* quantize_floats: DynamicQuantizeLinear. Codes of a computed scale and zero point. */
 NETWORK_TWICE_CODE_ATTR static void network_twice_n10_quantize_floats(const float *x, const float *scale,
     const uint8_t *zero_point, uint8_t *y)
 {
-    enum { COUNT = 40 };
-    const int32_t infinite = 0x7f800000;
-    const int32_t lowest = 0x4b400000 - zero_point[0]; /* of 1.5 * 2^23, less the zero point */
-    const int32_t highest = lowest + 255;
-    const float apart = 12582912.0f; /* 1.5 * 2^23 */
-    const float step = scale[0];
-
-    for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / step;
-        const float sum = quotient + apart;
-        int32_t word;
-
-        (void)memcpy(&word, &sum, sizeof word);
-        if (word > highest) {
-            word = word > infinite ? lowest : highest;
-        }
-        if (word < lowest) {
-            word = lowest;
-        }
-        y[i] = (uint8_t)(word - lowest);
-    }
+    network_twice_quantize_dynamic(x, 40, scale, zero_point, y);
 }
 
 /*

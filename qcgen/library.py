@@ -19,6 +19,7 @@ FILES = (
     "integers.h",
     "soft_float.h",
     "float32.h",
+    "dynamic.h",
     "dsp.h",
     "helium.h",
     "scalar.h.jinja",

@@ -12,35 +12,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator, ZeroPointCorrection
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.loop_nest import LoopNest, Placed, Stride, elementwise, nest_of, ordered, strides
-
-
-@dataclass(frozen=True)
-class ExtremesContext(Context):
-    """The smallest and the largest number."""
-
-    template: ClassVar[str] = "kernels/portable/extremes.c.jinja"
-
-    count: int  # elements of x
-    adds: bool  # to what y is, for rows that come one by one
-
-
-@dataclass(frozen=True)
-class DynamicParameterContext(Context):
-    """A scale or a zero point of these."""
-
-    template: ClassVar[str] = "kernels/portable/dynamic_parameter.c.jinja"
-
-    is_scale: bool  # else it is the zero point
-
-
-@dataclass(frozen=True)
-class DynamicQuantizeContext(Context):
-    """From float32 to codes."""
-
-    template: ClassVar[str] = "kernels/portable/dynamic_quantize.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
+from qcgen.kernels.library_call import LibraryCall, library_call
+from qcgen.kernels.loop_nest import LoopNest, Stride, nest_of, ordered, strides
 
 
 @dataclass(frozen=True)
@@ -70,25 +43,35 @@ def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
 
 
 def prepare_extremes(op: Operator, setting: Setting) -> Prepared:
-    """Every number once, in the order of the memory."""
+    """Every number once, in the order of the memory; rows that come one by one extend what was found."""
     assert isinstance(op, Extremes)
-    return Prepared((), ExtremesContext(op.x.size, setting.in_rows), (), Certificate())
+    what = "y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN does not."
+    if setting.in_rows:
+        what = "y[0] is the smallest number of x, y[1] the largest; the numbers in y count, NaN does not."
+    function = "extend_range" if setting.in_rows else "find_range"
+    context = library_call(op, what, "const float *restrict x, float *restrict y", function, "x", op.x.size, "y")
+    return Prepared((), context, (), Certificate())
 
 
 def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:
     """A few operations in float32."""
     assert isinstance(op, DynamicParameter)
-    is_scale = op.kind == "scale"
-    return Prepared((), DynamicParameterContext(is_scale), (), Certificate())
+    what = f"The {op.kind} of codes from 0 to 255 for numbers from x[0] to x[1]."
+    parameters = f"const float *restrict x, {op.y.dtype.c} *restrict y"
+    return Prepared(
+        (), library_call(op, what, parameters, f"{op.kind.replace(' ', '_')}_of_range", "x", "y"), (), Certificate()
+    )
 
 
 def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     """A division per element; codes may lie over the numbers that have been read, which are four times as large."""
     assert isinstance(op, DynamicQuantize)
-    nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    assert setting.xs[0] == setting.y, "codes have the order of their numbers"
+    parameters = "const float *x, const float *scale, const uint8_t *zero_point, uint8_t *y"
+    arguments = ("x", op.x.size, "scale", "zero_point", "y")
+    context = library_call(op, "Codes of a computed scale and zero point.", parameters, "quantize_dynamic", *arguments)
     places = np.arange(op.y.size)
-    access = AccessOrder(4 * places, places + 1, gathers=True) if "x" in nest.same_places else None
-    return Prepared((), DynamicQuantizeContext(nest), (), Certificate(), access=access)
+    return Prepared((), context, (), Certificate(), access=AccessOrder(4 * places, places + 1, gathers=True))
 
 
 def why_not_correction(op: Operator, _setting: Setting) -> str | None:
@@ -134,13 +117,9 @@ def sums_of_weights(op: ZeroPointCorrection, order: Order) -> tuple[tuple[Stride
     return tuple(steps), tuple(tables)
 
 
-EXTREMES = Kernel("portable/extremes", ExtremesContext, frozenset(), why_not_extremes, prepare_extremes)
-DYNAMIC_PARAMETER = Kernel(
-    "portable/dynamic_parameter", DynamicParameterContext, frozenset(), why_not_parameter, prepare_parameter
-)
-DYNAMIC_QUANTIZE = Kernel(
-    "portable/dynamic_quantize", DynamicQuantizeContext, frozenset(), why_not_quantize, prepare_quantize
-)
+EXTREMES = Kernel("portable/extremes", LibraryCall, frozenset(), why_not_extremes, prepare_extremes)
+DYNAMIC_PARAMETER = Kernel("portable/dynamic_parameter", LibraryCall, frozenset(), why_not_parameter, prepare_parameter)
+DYNAMIC_QUANTIZE = Kernel("portable/dynamic_quantize", LibraryCall, frozenset(), why_not_quantize, prepare_quantize)
 ZERO_POINT_CORRECTION = Kernel(
     "portable/zero_point_correction", ZeroPointCorrectionContext, frozenset(), why_not_correction, prepare_correction
 )

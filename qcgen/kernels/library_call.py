@@ -1,0 +1,26 @@
+"""A node whose function only calls one of templates/library/: the loop stands in a generated file once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.ir.context import Context
+from qcgen.ir.program import Operator
+
+
+@dataclass(frozen=True)
+class LibraryCall(Context):
+    """The call: names of the node's parameters and numbers."""
+
+    template: ClassVar[str] = "kernels/library_call.c.jinja"
+
+    comment: str  # above the function
+    parameters: str  # of C
+    function: str  # its name in the library, without qcgen_
+    arguments: tuple[str, ...]  # of C
+
+
+def library_call(op: Operator, what: str, parameters: str, function: str, *arguments: str | int) -> LibraryCall:
+    """The context of an operator; ``what`` its function does is a sentence."""
+    return LibraryCall(f"{op.name}: {op.op_type}. {what}", parameters, function, tuple(map(str, arguments)))

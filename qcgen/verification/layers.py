@@ -18,7 +18,7 @@ from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.fuse import steps_of
 from qcgen.reference.taps import taps
-from qcgen.requantize import Staircase, staircase
+from qcgen.requantize.staircase import Staircase, staircase
 from qcgen.verification.nodes import CalledNode
 
 FEW = 32

@@ -14,8 +14,7 @@ from qcgen.build import host_compiler
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.context import names_of
 from qcgen.requantize import choose
-from qcgen.requantize.emulate import decompose
-from qcgen.requantize.fixed_point import FixedPoint
+from qcgen.requantize.fixed_point import FixedPoint, decompose
 from qcgen.requantize.staircase import Staircase, staircase
 
 PROCESSES = 2

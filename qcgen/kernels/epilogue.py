@@ -28,8 +28,7 @@ from qcgen.ir.program import (
     RoundTwice,
 )
 from qcgen.kernels.kernel import CommonOutput, Constants, number
-from qcgen.requantize.emulate import multipliers
-from qcgen.requantize.fixed_point import FixedPoint, split
+from qcgen.requantize.fixed_point import FixedPoint, multipliers, split
 from qcgen.requantize.lines import MAX_SHIFT
 from qcgen.requantize.staircase import Staircase, staircase
 

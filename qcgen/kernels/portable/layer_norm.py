@@ -15,7 +15,7 @@ from qcgen.ir.program import LayerNorm, Operator
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import word, words
-from qcgen.requantize.emulate import decompose
+from qcgen.requantize.fixed_point import decompose
 from qcgen.requantize.normal_line import NormalLine, fit
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import DivideAway, Int64s, RoundInSteps, RoundTwice
 from qcgen.ir.types import Bools
-from qcgen.requantize import lines, multiply_high
+from qcgen.requantize import lines
 from qcgen.requantize.fixed_point import (
     FORMS,
     Arithmetic,
@@ -137,7 +137,7 @@ def _multiply_high(stairs: Staircase, most_shift: int, bits: int = 0, *, absorbs
     if shift < 0:
         return None
     zero_point = stairs.requantize.zero_point << shift
-    found = multiply_high.search(stairs, shift, word, bits, offset=-zero_point if absorbs else None)
+    found = lines.upper_lines(stairs, shift, word, bits, offset=-zero_point if absorbs else None)
     offset = found.offset + zero_point
     fixed = _fixed("multiply-high", found.multiplier, offset, shift, 0)
     return _guarded(replace(fixed, addend=found.addend, word=word), stairs, found.exact)
@@ -152,7 +152,7 @@ def _split(stairs: Staircase, most_shift: int) -> FixedPoint | None:
         nearest = float(stairs.requantize.scale.max()) * 2.0 ** (shift + word)
         if nearest * largest >= 2.0 ** (31 + word) or nearest >= 2.0 ** (15 + word):
             continue
-        found = multiply_high.search(stairs, shift, word)
+        found = lines.upper_lines(stairs, shift, word)
         offset = found.offset + (stairs.requantize.zero_point << shift)
         fixed = replace(_fixed("split", found.multiplier, offset, shift, 0), addend=found.addend, word=word)
         fixed = _guarded(fixed, stairs, found.exact)

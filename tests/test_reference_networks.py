@@ -18,7 +18,7 @@ from qcgen.check import check
 from qcgen.compiler import read
 from qcgen.lower import lower
 from qcgen.reference import evaluate
-from qcgen.requantize.average import average_staircase
+from qcgen.requantize.means import average_staircase
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "models"
 QOPERATOR = (

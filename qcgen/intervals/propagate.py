@@ -10,9 +10,20 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.intervals.accumulators import AccumulatorInterval, accumulators, element_sums, partial_sums, pixel_sums
+from qcgen.intervals.accumulators import (
+    AccumulatorInterval,
+    Range,
+    accumulators,
+    element_sums,
+    full,
+    has_range,
+    is_large,
+    partial_sums,
+    pixel_sums,
+    tightest,
+    union,
+)
 from qcgen.intervals.movement import move
-from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 from qcgen.ir.program import (
     ArgMax,

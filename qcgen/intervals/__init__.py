@@ -14,8 +14,7 @@ from qcgen.intervals.accumulators import (
     partial_sums,
     weight_differences,
 )
-from qcgen.intervals.annotate import annotate
-from qcgen.intervals.propagate import channel_ranges
+from qcgen.intervals.propagate import annotate, channel_ranges
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 
 __all__ = [

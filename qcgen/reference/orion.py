@@ -11,9 +11,8 @@ import numpy as np
 from qcgen.errors import OrionPanic
 from qcgen.ir.program import Int64s, OrionConv
 from qcgen.ir.types import Array
-from qcgen.orion.arithmetic import MAGNITUDE_MAX, divide, multiply
-from qcgen.orion.arithmetic import requantize_orion as requantize_orion
-from qcgen.orion.panics import run_time_tests
+from qcgen.orion import MAGNITUDE_MAX, divide, multiply, run_time_tests
+from qcgen.orion import requantize_orion as requantize_orion
 
 
 def evaluate_orion_conv(op: OrionConv, x: Array) -> Array:

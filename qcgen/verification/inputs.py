@@ -23,7 +23,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.orion.panics import run_time_tests
+from qcgen.orion import run_time_tests
 from qcgen.verification.ends import driving_inputs
 
 # What numbers are worth giving to an input: the range of its type, or what the first Quantize behind it covers.

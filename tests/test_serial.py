@@ -30,7 +30,7 @@ from qcgen.errors import BoardFailed
 from qcgen.example import example
 from qcgen.options import OPTIONS
 from qcgen.protocol import Kind, Message, message_in
-from qcgen.verification import firmware, link, port
+from qcgen.verification import firmware, link
 from qcgen.verification.on_board import verify_on_board
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -322,7 +322,7 @@ def test_networks_whose_rows_are_pushed_are_not_served():
 
 
 def test_the_default_speed_is_the_port_s():
-    assert OPTIONS["baud"].kind.default == port.BAUD
+    assert OPTIONS["baud"].kind.default == link.BAUD
 
 
 @given(kind=st.integers(0, 255), number=st.integers(0, 2**32 - 1), payload=st.binary(max_size=300), data=st.data())

@@ -21,9 +21,8 @@ from qcgen.ir.types import Array
 from qcgen.load import parsed
 from qcgen.progress import report_progress
 from qcgen.quantize.fold import fold_normalizations
-from qcgen.verification.accuracy import classes
 from qcgen.verification.judge.engines import CannotRun, OnnxRuntime
-from qcgen.verification.recordings import NO_TENSORS, RecordingError, recorded_arrays
+from qcgen.verification.recordings import NO_TENSORS, RecordingError, classes, recorded_arrays
 
 __all__ = ["CALIBRATED", "CannotRun", "Quantized", "quantize", "save"]
 

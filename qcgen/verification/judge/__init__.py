@@ -18,10 +18,18 @@ from qcgen.ir.types import Array
 from qcgen.options import spelt
 from qcgen.reference import evaluate_all
 from qcgen.verification.compare import Difference, Outcome, add
-from qcgen.verification.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
+from qcgen.verification.judge.engines import (
+    OPTIONS,
+    CannotRun,
+    Engine,
+    OnnxRuntime,
+    Processor,
+    Reference,
+    installed,
+    this_processor,
+)
 from qcgen.verification.judge.micro import CRITERION, PACKAGE, MicroBench, installed_micro
 from qcgen.verification.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
-from qcgen.verification.judge.processor import Processor, this_processor
 from qcgen.verification.judge.rules import Clamps, Rules, codes, nearer, numbers, only_inside, saturating
 
 AUTOMATIC = "auto"

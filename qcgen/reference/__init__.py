@@ -55,9 +55,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, pool, reduction
-from qcgen.reference.conv import evaluate_conv
-from qcgen.reference.orion import evaluate_orion_conv
+from qcgen.reference import elementwise, movement, reduction, windows
 from qcgen.reference.recurrent import evaluate_integer_lstm, evaluate_recurrent
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_frames", "evaluate_operator"]
@@ -91,15 +89,15 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
     """One operator's output, for its inputs in the order of ``inputs_of``."""
     match op:
         case Conv():
-            return evaluate_conv(op, *inputs)
+            return windows.evaluate_conv(op, *inputs)
         case OrionConv():
-            return evaluate_orion_conv(op, *inputs)
+            return windows.evaluate_orion_conv(op, *inputs)
         case MaxPool():
-            return pool.evaluate_max_pool(op, *inputs)
+            return windows.evaluate_max_pool(op, *inputs)
         case AveragePool():
-            return pool.evaluate_average_pool(op, *inputs)
+            return windows.evaluate_average_pool(op, *inputs)
         case GlobalAveragePool():
-            return pool.evaluate_global_average_pool(op, *inputs)
+            return windows.evaluate_global_average_pool(op, *inputs)
         case Reduce():
             return reduction.evaluate_reduce(op, *inputs)
         case ArgMax():

@@ -55,7 +55,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, reduction, windows
+from qcgen.reference import elementwise, reduction, windows
 from qcgen.reference.recurrent import evaluate_integer_lstm, evaluate_recurrent
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_frames", "evaluate_operator"]
@@ -105,7 +105,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case TopK():
             return reduction.evaluate_top_k(op, *inputs)
         case GatherElements():
-            return movement.evaluate_gather_elements(op, *inputs)
+            return elementwise.evaluate_gather_elements(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
         case Embedding():
@@ -153,7 +153,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case IntegerSoftmax():
             return reduction.evaluate_integer_softmax(op, *inputs)
         case Interpolate():
-            return movement.evaluate_interpolate(op, *inputs)
+            return elementwise.evaluate_interpolate(op, *inputs)
         case LayerNorm():
             return reduction.evaluate_layer_norm(op, *inputs)
         case InstanceNorm():
@@ -161,7 +161,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case FloatSoftmax():
             return reduction.evaluate_float_softmax(op, *inputs)
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
-            return movement.evaluate_movement(op, *inputs)
+            return elementwise.evaluate_movement(op, *inputs)
         case _:
             assert_never(op)
 

@@ -40,7 +40,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.activations import FUNCTIONS, OWN, activate
-from qcgen.reference.movement import evaluate_movement
+from qcgen.reference.elementwise import evaluate_movement
 from qcgen.reference.recurrent import terms
 from qcgen.reference.windows import convolve
 

@@ -21,10 +21,8 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, SelfTestInput, Written
 from qcgen.ir.types import Array, DType
-from qcgen.plan.arrange import AS_COMPUTED
+from qcgen.plan.arrange import AS_COMPUTED, boundary_layout, stored
 from qcgen.plan.fuse import steps_of
-from qcgen.plan.layout import boundary_layout
-from qcgen.plan.orders import stored
 from qcgen.plan.sharing import bytes_of
 from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all

@@ -10,8 +10,7 @@ import numpy as np
 from qcgen.ir.plan import Plan, Port, Table
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array, DType
-from qcgen.plan.layout import boundary_layout
-from qcgen.plan.orders import stored
+from qcgen.plan.arrange import boundary_layout, stored
 from qcgen.reference import evaluate_frames
 from qcgen.render import filled, header_id
 from qcgen.render.filters import one_line

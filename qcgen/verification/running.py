@@ -19,7 +19,7 @@ from qcgen.errors import OrionPanic, ToolMissing
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.types import Array, Layout
 from qcgen.options import spelt
-from qcgen.plan.layout import boundary_layout
+from qcgen.plan.arrange import boundary_layout
 
 Feeds = Sequence[Mapping[str, Array]]
 """Inputs by name for each case, in the model's own shapes."""

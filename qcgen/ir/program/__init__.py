@@ -7,23 +7,33 @@ from dataclasses import dataclass, field
 
 from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes, FloatOutput, ZeroPointCorrection
 from qcgen.ir.program.elementwise import (
+    Between,
     BinaryKind,
     ChannelLookup,
     Comparison,
+    Concat,
     Convert,
     Dequantize,
     Embedding,
     FloatBinary,
     FloatUnary,
+    GatherElements,
     IntegerBinary,
     IntegerUnary,
+    Interpolate,
     Lookup,
+    Movement,
+    Pad,
     Quantize,
     QuantizedBinary,
+    Reshape,
+    Resize,
     Scaled,
     Scaling,
     Select,
     Sigmoid,
+    Slice,
+    Transpose,
 )
 from qcgen.ir.program.epilogue import (
     DivideAway,
@@ -35,18 +45,6 @@ from qcgen.ir.program.epilogue import (
     RoundInSteps,
     RoundOnce,
     RoundTwice,
-)
-from qcgen.ir.program.movement import (
-    Between,
-    Concat,
-    GatherElements,
-    Interpolate,
-    Movement,
-    Pad,
-    Reshape,
-    Resize,
-    Slice,
-    Transpose,
 )
 from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import BLOCK, GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent

@@ -22,9 +22,8 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import DType
-from qcgen.tflite.exponentials import exp_of_negative
+from qcgen.tflite.fixed_point import exp_of_negative, half_away, multiplier_of
 from qcgen.tflite.graph import AGAIN
-from qcgen.tflite.multipliers import half_away, multiplier_of
 from qcgen.tflite.operands import Refused, TfliteOperands
 
 INPUT_BITS = 4

@@ -55,9 +55,8 @@ from qcgen.tflite.fixed_point import (
     rounded_exponentials,
     softmax_lines,
 )
-from qcgen.tflite.float_functions import in_tables
 from qcgen.tflite.graph import AGAIN, TfliteGraph
-from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, lower_function, lower_prelu, lower_wide_function
+from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, in_tables, lower_function, lower_prelu, lower_wide_function
 from qcgen.tflite.memories import lower_lstm, lower_svdf
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.operands import Refused, TfliteOperands

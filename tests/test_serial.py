@@ -22,8 +22,8 @@ from served import bridged, build, emulated, faulty, filled_in
 from test_self_test import flips
 
 import qcgen
-from qcgen.boards import BOARDS
 from qcgen.build import STRICT_FLAGS
+from qcgen.chips import BOARDS
 from qcgen.cli import main
 from qcgen.cores import TARGETS
 from qcgen.errors import BoardFailed

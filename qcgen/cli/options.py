@@ -294,7 +294,7 @@ class Parser(argparse.ArgumentParser):
 def _meant(word: str, known: Iterable[str]) -> str:
     """The question whether the nearest of what is known was meant; nothing where none is near.
 
-    >>> meant("--ouput", ["--name", "--output"]), meant("--z80", ["--name"])
+    >>> _meant("--ouput", ["--name", "--output"]), _meant("--z80", ["--name"])
     (': did you mean --output?', '')
     """
     near = get_close_matches(word, known, n=1)

@@ -28,7 +28,6 @@ from qcgen.cli import main
 from qcgen.cores import TARGETS
 from qcgen.errors import BoardFailed
 from qcgen.example import example
-from qcgen.options import OPTIONS
 from qcgen.protocol import Kind, Message, message_in
 from qcgen.verification import firmware, link
 from qcgen.verification.on_board import verify_on_board
@@ -319,10 +318,6 @@ def test_networks_whose_rows_are_pushed_are_not_served():
     files = example([artifact], BOARDS["mps2-an386"])
     assert not {"serve.c", "own_board.c"} & files.keys()
     assert "serve" not in files["CMakeLists.txt"]
-
-
-def test_the_default_speed_is_the_port_s():
-    assert OPTIONS["baud"].kind.default == link.BAUD
 
 
 @given(kind=st.integers(0, 255), number=st.integers(0, 2**32 - 1), payload=st.binary(max_size=300), data=st.data())

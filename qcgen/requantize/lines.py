@@ -112,11 +112,11 @@ def _edge(task: LineProblem, inside: Int64s, outside: Int64s) -> Int64s:
 
 # Lines that need only the upper part of a product: h = ((acc * 2^k + d) * m >> (word + k)) + C.
 #
-# Two floors in a row are one, so this is the line of equation (6) at shift word + S with the constant (d * m >> k) + C
-# * 2^word. For k = 0 and given m and C at most one d fits, because a band is narrower than m; the search varies m and
-# C. d costs nothing (it joins the value at which the accumulator starts), and a C that is the same for the whole layer
-# costs no table. For k > 0, kernels' accumulators being multiples, d is finer: then it mostly fits any C, and C =
-# -zero_point * 2^S leaves nothing to be added.
+# Two floors in a row are one, so this is the line of equation (6) at shift word + S with the constant
+# (d * m >> k) + C * 2^word. For k = 0 and given m and C at most one d fits, because a band is narrower than m; the
+# search varies m and C. d costs nothing (it joins the value at which the accumulator starts), and a C that is the same
+# for the whole layer costs no table. For k > 0, kernels' accumulators being multiples, d is finer: then it mostly fits
+# any C, and C = -zero_point * 2^S leaves nothing to be added.
 
 MULTIPLIERS = 64  # tried per channel, spread over the interval of those that admit a line
 OFFSETS = 128  # tried on either side of the layer's own

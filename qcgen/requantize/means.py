@@ -34,27 +34,6 @@ class AverageStaircase:
         differs: Bools = self.least != self.most
         return differs
 
-    @property
-    def ambiguous_sums(self) -> Int64s:
-        """The sums that leave the code open."""
-        return np.flatnonzero(self.ambiguous) + self.lo
-
-    @property
-    def is_exact(self) -> bool:
-        """The certificate: every sum decides the code, whatever window it is the sum of."""
-        return not self.ambiguous.any()
-
-    @property
-    def first(self) -> int:
-        """The code of the smallest sum, below all thresholds."""
-        return int(self.least[0])
-
-    @property
-    def thresholds(self) -> Int64s:
-        """The smallest sum of every code first + 1, first + 2, ... up to the largest, by ``least``."""
-        codes = np.arange(self.first + 1, int(self.least[-1]) + 1)
-        return np.searchsorted(self.least, codes) + self.lo
-
 
 def average_staircase(
     taps: int, divisor: int, x_by: Quantization, y_by: Quantization, x_range: tuple[int, int], y_range: tuple[int, int]

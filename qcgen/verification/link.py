@@ -105,9 +105,6 @@ class Link:
 
 # A serial port as a line of bytes.
 
-BAUD = 115200
-"""The speed unless somebody names another one."""
-
 _WAIT, _WRITE_WAIT = 0.02, 5.0
 """Seconds that one read waits for a byte, and one write until the port takes more."""
 

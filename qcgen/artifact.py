@@ -29,8 +29,7 @@ from qcgen.reference.tolerance import exact
 from qcgen.render import block, render
 from qcgen.render.filters import one_line
 from qcgen.report import Measured, Report, report
-from qcgen.self_test import self_test
-from qcgen.vectors import vectors
+from qcgen.self_test import self_test, vectors
 from qcgen.write import write_files
 
 

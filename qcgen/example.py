@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from qcgen.artifact import Artifact
-from qcgen.boards import NANOSECONDS, ExampleBoard
+from qcgen.chips import NANOSECONDS, ExampleBoard
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.self_test import BASIS
 from qcgen.options import OPTIONS

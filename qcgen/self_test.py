@@ -1,34 +1,29 @@
-"""The self-test of a plan: an input, and hashes of what the nodes write, from the reference."""
+"""What tests a plan on a device: an input with hashes of what the nodes write, or inputs with their outputs."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from qcgen.errors import OrionPanic
 from qcgen.ir.plan import Call, Plan, Port, Stream, Table
-from qcgen.ir.program import (
-    Convert,
-    Dequantize,
-    Movement,
-    Operator,
-    Program,
-    Quantize,
-    inputs_of,
-)
+from qcgen.ir.program import Convert, Dequantize, Movement, Operator, Program, Quantize, inputs_of
 from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, SelfTestInput, Written
 from qcgen.ir.types import Array, DType
-from qcgen.plan.arrange import AS_COMPUTED
+from qcgen.plan.arrange import AS_COMPUTED, boundary_layout, stored
 from qcgen.plan.fuse import steps_of
-from qcgen.plan.layout import boundary_layout
-from qcgen.plan.orders import stored
 from qcgen.plan.sharing import bytes_of
 from qcgen.progress import report_progress
-from qcgen.reference import evaluate_all
+from qcgen.reference import evaluate_all, evaluate_frames
 from qcgen.reference.tolerance import exact
+from qcgen.render import filled, header_id
+from qcgen.render.filters import one_line
+from qcgen.render.model import options_text
+from qcgen.version import __version__
 
 RANDOM_SCALE, RANDOM_ZERO_POINT = 1 / 32, 128
 """What makes floats from -4 to 4 of random bytes, for float inputs that nothing quantizes."""
@@ -141,7 +136,7 @@ def _arrays(inputs: tuple[SelfTestInput, ...], seed: int) -> Iterator[Array]:
             state = (state * FACTOR + ADDEND) % 2**32
             codes[index] = state >> 24
         if each.port.tensor.dtype is DType.FLOAT16:
-            yield half_words(codes).view(np.float16)
+            yield _half_words(codes).view(np.float16)
         elif each.port.tensor.dtype is DType.FLOAT64:
             yield (codes.astype(np.int32) - each.zero_point).astype(np.float64) * np.float64(np.float32(each.scale))
         elif each.port.tensor.dtype is DType.FLOAT32:
@@ -150,7 +145,7 @@ def _arrays(inputs: tuple[SelfTestInput, ...], seed: int) -> Iterator[Array]:
             yield codes.astype(dtype)
 
 
-def half_words(codes: Array) -> Array:
+def _half_words(codes: Array) -> Array:
     """Words of float16 numbers of random bytes: from 1 to 2 in magnitude."""
     words = codes.astype(np.uint16)
     return ((words >> 7) << 15) + 0x3C00 + ((words & 127) << 3)
@@ -223,3 +218,57 @@ def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
                     calls = int((step.order.values[:, 0] == number).sum())
                     if calls * bytes_of(turn.part.y) == bytes_of(turn.call.op.y):
                         yield turn.call, Written(turn.rows[-1], bytes_of(turn.part.y))
+
+
+# Inputs of a network and the outputs that its C must give for them, as a header.
+
+
+@dataclass(frozen=True)
+class _Vector:
+    """The elements of an input or output in each case."""
+
+    port: Port
+    meaning: str
+    cases: tuple[Table, ...]
+
+
+def vectors(program: Program, plan: Plan, files: Mapping[str, str], feeds: Sequence[Mapping[str, Array]]) -> str:
+    """The text of NAME_vectors.h for these inputs by name, in the model's own shapes; ``files`` are those of the plan.
+
+    Of a network with states these are calls one after the other, from the initial states on. Raises OrionPanic if Orion
+    panics on one.
+    """
+    states = {state.read for state in program.states}
+    given = [{name: array for name, array in each.items() if name not in states} for each in feeds]
+    cases = list(evaluate_frames(program, given))
+    found = tuple(
+        _Vector(port, _meaning(port), tuple(_table(plan, port, case) for case in cases))
+        for port in (*plan.inputs, *plan.outputs)
+    )
+    exact = same_everywhere(program)
+    context = {
+        "plan": plan,
+        "prefix": plan.prefix,
+        "PREFIX": plan.prefix.upper(),
+        "version": __version__,
+        "options": options_text(plan),
+        "header_id": f"0x{header_id(plan, files):08x}",
+        "inexact": ", ".join(port.symbol for port in plan.outputs if port.tensor.name not in exact),
+        "has_no_literal": any(not np.isfinite(case.values).all() for vector in found for case in vector.cases),
+        "count": len(cases),
+        "vectors": found,
+    }
+    return filled("vectors.h", context)
+
+
+def _meaning(port: Port) -> str:
+    return f"{port.direction.capitalize()} {one_line(port.tensor.name)}, one row for each case."
+
+
+def _table(plan: Plan, port: Port, case: Mapping[str, Array]) -> Table:
+    """The elements of a tensor as they lie in memory."""
+    order = stored(port.tensor, boundary_layout(port.tensor, plan.options.layout))
+    values = np.ascontiguousarray(case[port.tensor.name].transpose(order)).reshape(-1)
+    if port.tensor.dtype is DType.FLOAT16:
+        values = values.view(np.uint16)
+    return Table("vector", port.symbol, port.tensor.dtype.c, values, "")

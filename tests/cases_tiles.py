@@ -11,7 +11,7 @@ from cases_arm_dsp import edge, full
 
 from qcgen.kernels import PORTABLE, Kernel
 from qcgen.kernels.arm_dsp import winograd
-from qcgen.plan.forms import SPEED, Form
+from qcgen.plan.select import SPEED, Form
 
 
 def small(shape, seed):

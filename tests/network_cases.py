@@ -69,8 +69,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
-from qcgen.tflite.exponentials import exponentials, rounded_exponentials, softmax_lines
-from qcgen.tflite.multipliers import integer_binary
+from qcgen.tflite.fixed_point import exponentials, integer_binary, rounded_exponentials, softmax_lines
 
 NHWC, NCHW = Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST
 TYPES = (DType.INT8, DType.UINT8)

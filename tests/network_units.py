@@ -20,9 +20,9 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
 from qcgen.kernels.kernel import Order
 from qcgen.library import standard_headers
+from qcgen.plan.arrange import layout_of
 from qcgen.plan.memory import Buffer, place
 from qcgen.plan.names import parameter_names
-from qcgen.plan.orders import layout_of
 from qcgen.plan.select import select
 from qcgen.reference import evaluate_operator
 from qcgen.render import environment, library

@@ -28,7 +28,7 @@ from qcgen.cli.table import number, table
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.element_types import ELEMENT_TYPES
 from qcgen.ir.types import Array
-from qcgen.load.narrow_codes import IN_BYTES
+from qcgen.load.nodes import IN_BYTES
 
 if TYPE_CHECKING:
     from onnx.backend.test.case.test_case import TestCase

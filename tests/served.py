@@ -16,8 +16,8 @@ from batch import require
 from tools import open_terminal
 
 from qcgen.artifact import Artifact
-from qcgen.boards import BOARDS
 from qcgen.build import STRICT_FLAGS
+from qcgen.chips import BOARDS
 from qcgen.example import example
 from qcgen.write import write_files
 

@@ -21,7 +21,7 @@ from qcgen.emulate import measure
 from qcgen.ir.context import names_of
 from qcgen.ir.plan import Call
 from qcgen.reference import evaluate_all
-from qcgen.verification.boundary import from_boundary, to_boundary
+from qcgen.verification.running import from_boundary, to_boundary
 
 
 def network(tiles: int = 0) -> ModelProto:

@@ -10,7 +10,7 @@ from marks import some_at_first
 from packages import attempt, spoil_test, succeeds, tool
 
 import qcgen
-from qcgen.boards import BOARDS
+from qcgen.chips import BOARDS
 from qcgen.cli import main
 from qcgen.example import example
 

@@ -15,8 +15,8 @@ from qcgen.cores import TARGETS
 from qcgen.estimate import _compiled, _Text
 from qcgen.estimate import code_bytes as estimated
 from qcgen.plan.flash import _changes, _Cost
-from qcgen.plan.forms import PAIRED, SIZE, SPEED
 from qcgen.plan.measured import MEASURED
+from qcgen.plan.select import PAIRED, SIZE, SPEED
 from qcgen.render import bodies
 from qcgen.render.c_functions import functions
 from qcgen.verification import verify

@@ -15,7 +15,7 @@ from fuzz_networks.tflm import TfliteJudge  # noqa: E402
 
 import qcgen  # noqa: E402
 from qcgen.reference import evaluate  # noqa: E402
-from qcgen.tflite import multipliers  # noqa: E402
+from qcgen.tflite import fixed_point  # noqa: E402
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_multipliers_that_are_a_little_too_large_are_found(run, monkeypatch):
         multiplier, exponent = right(scale)
         return multiplier + (1 << 16), exponent
 
-    right = multipliers.multiplier_of
-    monkeypatch.setattr(multipliers, "multiplier_of", larger)
+    right = fixed_point.multiplier_of
+    monkeypatch.setattr(fixed_point, "multiplier_of", larger)
     assert run(range(20)).kinds["output"] > 0
 
 

@@ -10,7 +10,7 @@ from marks import share_at_first
 from qcgen.build import host_compiler
 from qcgen.errors import ToolMissing
 from qcgen.kernels import KERNELS
-from qcgen.requantize import FORMS
+from qcgen.requantize.fixed_point import FORMS
 from qcgen.verification import verify
 
 LONGEST = {"layer": 550, "network": 950}  # lines that one reads in a sitting, and layer by layer

@@ -15,7 +15,7 @@ from marks import share_at_first
 
 from qcgen.ir.context import names_of
 from qcgen.kernels.arm_dsp import winograd_in_ram
-from qcgen.plan.forms import TRANSFORMING_MORE
+from qcgen.plan.select import TRANSFORMING_MORE
 
 
 def far_from_four(_, group):

@@ -14,7 +14,7 @@ from qdq import Chain
 
 import qcgen
 from qcgen.arithmetic import Quantization, dequantize, layer_norm
-from qcgen.requantize.normal_line import MEAN_BITS, NormalLine, fit
+from qcgen.requantize.means import MEAN_BITS, NormalLine, fit_normal_line
 
 LENGTHS = (8, 15, 64, 300)
 
@@ -60,7 +60,7 @@ def test_float32_is_within_the_band_around_the_line(length):
         scale = rng.normal(1, 0.5, length).astype(np.float32)
         bias = rng.normal(0, 0.5, length).astype(np.float32) if trial % 2 else None
         epsilon = float(np.float32(10 ** rng.uniform(-6, -3)))
-        line = fit(scale, bias, epsilon, x_by, (-128, 127), y_by)
+        line = fit_normal_line(scale, bias, epsilon, x_by, (-128, 127), y_by)
         assert line is not None
         codes = rows(rng, length, 1500)
         numbers = layer_norm(dequantize(codes, x_by.scale, x_by.zero_point), scale, bias, epsilon)
@@ -99,7 +99,7 @@ def far(length: int, count: int = 600) -> Far:
     rng = np.random.default_rng(length)
     x_by, y_by = Quantization(float(np.float32(0.0371)), -3), Quantization(float(np.float32(0.02)), 0)
     scale, bias = rng.normal(1, 0.3, length).astype(np.float32), np.zeros(length, np.float32)
-    line = fit(scale, bias, 1e-5, x_by, (-128, 127), y_by)
+    line = fit_normal_line(scale, bias, 1e-5, x_by, (-128, 127), y_by)
     assert line is not None
     one, other = rng.integers(-128, 128, (2, count, 1))
     two = np.where(rng.random((count, length)) < rng.choice([0.5, 0.25, 0.1, 0.02], (count, 1)), one, other)

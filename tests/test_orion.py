@@ -19,11 +19,8 @@ from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.portable.orion import ORION_CONV, evenly_spaced
 from qcgen.lower.orion import lower_orion
-from qcgen.orion.arithmetic import requantize_orion
-from qcgen.orion.intervals import safe_accumulators
-from qcgen.orion.panics import run_time_tests
-from qcgen.orion.staircase import certify, fits_int32, reachable, thresholds
-from qcgen.reference.orion import evaluate_orion_conv
+from qcgen.orion import certify, fits_int32, reachable, requantize_orion, run_time_tests, safe_accumulators, thresholds
+from qcgen.reference.windows import evaluate_orion_conv
 
 VECTORS = Path(__file__).resolve().parents[2] / "shared" / "spec" / "orion_vectors.json"
 FRACTION_BITS = {"FP16x16": 16, "FP8x23": 23}

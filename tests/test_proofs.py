@@ -16,15 +16,14 @@ ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "tests/data/digits/digits_qop_u8.onnx"
 
 PLANTED = """
-import importlib
 import sys
 from dataclasses import replace
 
+from qcgen import requantize
 from qcgen.cli import main
 
-choose = importlib.import_module("qcgen.requantize.choose")
-honest = choose._cheapest
-choose._cheapest = lambda *given: replace(found := honest(*given), multiplier=found.multiplier * 2)
+honest = requantize._cheapest
+requantize._cheapest = lambda *given: replace(found := honest(*given), multiplier=found.multiplier * 2)
 sys.exit(main(["compile", *sys.argv[1:]]))
 """
 

@@ -11,8 +11,8 @@ from requantization_layers import KINDS, probes, random_layer, stairs_of
 
 from qcgen.errors import ProofFailed
 from qcgen.intervals import INT32_MAX, INT32_MIN
-from qcgen.requantize import FORMS, choose
-from qcgen.requantize.fixed_point import certify, evaluate, in_window, scaled, windows_that_never_close
+from qcgen.requantize import choose
+from qcgen.requantize.fixed_point import FORMS, certify, evaluate, in_window, scaled, windows_that_never_close
 
 MISFIT = 2.0**-8  # exact ties at every other step: no line serves it
 PI, E = 0.0031415926, 0.0027182818  # no accumulator comes next to a tie: lines serve them

@@ -6,7 +6,7 @@ import pytest
 from qcgen import arithmetic
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Requantize
-from qcgen.requantize.emulate import decompose, emulate
+from qcgen.requantize.fixed_point import decompose, emulate
 
 POWERS = [sign * (2**n + away) for n in range(32) for away in range(-3, 4) for sign in (-1, 1)]
 BORDERS = np.array([a for a in [*POWERS, INT32_MIN, INT32_MAX, 0] if INT32_MIN <= a <= INT32_MAX], np.int64)

@@ -13,8 +13,9 @@ from qcgen.arithmetic import multiplier_scale
 from qcgen.build import host_compiler
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.context import names_of
-from qcgen.requantize import FixedPoint, Staircase, choose, staircase
-from qcgen.requantize.emulate import decompose
+from qcgen.requantize import choose
+from qcgen.requantize.fixed_point import FixedPoint, decompose
+from qcgen.requantize.staircase import Staircase, staircase
 
 PROCESSES = 2
 STRICT_FLOAT = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-fast-math", "-Wno-unused-function")

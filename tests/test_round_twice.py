@@ -5,8 +5,9 @@ import pytest
 
 from qcgen import arithmetic
 from qcgen.ir.program import RoundTwice
-from qcgen.requantize import choose, staircase
+from qcgen.requantize import choose
 from qcgen.requantize.fixed_point import evaluate
+from qcgen.requantize.staircase import staircase
 
 
 def multiplied(acc, multiplier, exponent):

@@ -12,7 +12,7 @@ import qcgen
 from qcgen.artifact import Artifact
 from qcgen.emulate import Trial, cross_build, emulate, random_feeds
 from qcgen.reference import evaluate_all
-from qcgen.verification.boundary import from_boundary, to_boundary
+from qcgen.verification.running import from_boundary, to_boundary
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "rv32imc")
 WAYS = {

@@ -22,15 +22,14 @@ from served import bridged, build, emulated, faulty, filled_in
 from test_self_test import flips
 
 import qcgen
-from qcgen.boards import BOARDS
 from qcgen.build import STRICT_FLAGS
+from qcgen.chips import BOARDS
 from qcgen.cli import main
 from qcgen.cores import TARGETS
 from qcgen.errors import BoardFailed
 from qcgen.example import example
-from qcgen.options import OPTIONS
 from qcgen.protocol import Kind, Message, message_in
-from qcgen.verification import firmware, link, port
+from qcgen.verification import firmware, link
 from qcgen.verification.on_board import verify_on_board
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -319,10 +318,6 @@ def test_networks_whose_rows_are_pushed_are_not_served():
     files = example([artifact], BOARDS["mps2-an386"])
     assert not {"serve.c", "own_board.c"} & files.keys()
     assert "serve" not in files["CMakeLists.txt"]
-
-
-def test_the_default_speed_is_the_port_s():
-    assert OPTIONS["baud"].kind.default == port.BAUD
 
 
 @given(kind=st.integers(0, 255), number=st.integers(0, 2**32 - 1), payload=st.binary(max_size=300), data=st.data())

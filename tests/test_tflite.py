@@ -32,7 +32,7 @@ from tools import require_modules
 import qcgen
 from qcgen.cli import main
 from qcgen.tflite import LOWERINGS, lower_tflite, read_tflite
-from qcgen.tflite.flatbuffer import DamagedFile, FlatTable
+from qcgen.tflite.read import DamagedFile, FlatTable
 from qcgen.tflite.schema import OPTIONS
 
 ALL = MODELS | WIDE_MODELS

@@ -20,10 +20,9 @@ from qcgen.reference.tolerance import NETWORK, exact, magnitude, tolerance, tole
 from qcgen.verification import RecordingError, verify
 from qcgen.verification.compare import Outcome, add, differences
 from qcgen.verification.inputs import Case, end_cases, generated_cases
-from qcgen.verification.locate import RECORDING, SHARING, locate
+from qcgen.verification.locate import RECORDING, SHARING, Probe, locate, probed
 from qcgen.verification.nodes import Nodes
 from qcgen.verification.oracle import followed, leaves_a_choice
-from qcgen.verification.probe import Probe, probed
 from qcgen.verification.recordings import recorded_cases
 from qcgen.verification.running import Builder
 

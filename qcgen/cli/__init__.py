@@ -15,8 +15,7 @@ from types import FrameType
 from typing import Protocol
 
 from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify, weights
-from qcgen.cli.options import joined
-from qcgen.cli.parser import Parser, complete
+from qcgen.cli.options import Parser, complete, joined
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
 from qcgen.version import __version__
 

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 def _worst(args: argparse.Namespace) -> int:
     """Bounds the whole model, or the nodes that are named; 1 if one has no bound."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
-    from qcgen.cli.worst_text import as_json, as_text
+    from qcgen.cli.bench_text import bounds_as_json, bounds_as_text
     from qcgen.emulate import BOUNDED, bound, end_feeds
 
     if args.target not in BOUNDED:
@@ -119,7 +119,7 @@ def _worst(args: argparse.Namespace) -> int:
         bounds = [
             bound(each, end_feeds(each.plan, args.seed), flags=args.flags, compiler=args.compiler) for each in artifacts
         ]
-    print(as_json(args.model, bounds) if args.json else as_text(args.model, bounds))
+    print(bounds_as_json(args.model, bounds) if args.json else bounds_as_text(args.model, bounds))
     return int(any(each.most is None for each in bounds))
 
 

@@ -170,7 +170,7 @@ def _with_vectors(artifact: Artifact, count: int, data: Path | None) -> Artifact
 
 def _with_accuracy(artifact: Artifact, report: Report, args: argparse.Namespace) -> Report:
     """The report with the accuracy on the examples of --data, if they have labels."""
-    from qcgen.verification.accuracy import accuracy
+    from qcgen.verification.recordings import accuracy
 
     return report if artifact.plan.node else replace(report, accuracy=accuracy(artifact, args.data))
 

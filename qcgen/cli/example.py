@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from qcgen.boards import BOARDS
+from qcgen.chips import BOARDS
 from qcgen.cli.options import add_compile_options, add_options
 from qcgen.options import FORCE, OneOf, Option
 

@@ -1,12 +1,14 @@
-"""The options that every command that compiles shares."""
+"""Options as commands declare and read them, and a parser that says what was probably meant."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -31,6 +33,7 @@ from qcgen.options import (
 if TYPE_CHECKING:
     from qcgen.ir.plan import Options
     from qcgen.ir.types import Array
+
 
 USUAL = "-O2"
 """The flag of the C compiler with which bench counts and of which compile says the flash."""
@@ -138,7 +141,7 @@ def joined(argv: Sequence[str]) -> list[str]:
     return result
 
 
-def compiler_flags(text: str) -> tuple[str, ...]:
+def _compiler_flags(text: str) -> tuple[str, ...]:
     """The words of --cflags."""
     try:
         return tuple(shlex.split(text))
@@ -249,9 +252,67 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     "constants": _constant,
     "board": chip_of,
     "data": Path,
-    "flags": compiler_flags,
+    "flags": _compiler_flags,
     "banner": _text,
     "output": Path,
     "weights": block_name,
 }
 """What makes a value of an option's text, by the option's name; the others are numbers, words or any text."""
+
+
+# A parser of command lines that says in two lines what is wrong and what was probably meant, and completes words.
+
+
+class Parser(argparse.ArgumentParser):
+    """As argparse's, except that it takes no shortened options and speaks as the module says; ends with status 2."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong, and how to see the options."""
+        self.exit(2, f"{self.prog}: error: {message}\n{self.prog} --help shows what there is\n")
+
+    def parse_known_args(  # type: ignore[override]  # a command's parser, too, ends with what it does not know
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse's parse_args: there are no arguments that are unknown and passed on."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [option for action in self._actions for option in action.option_strings]
+            word = unknown[0].partition("=")[0]
+            self.error(f"unknown argument {unknown[0]!r}{_meant(word, options if word.startswith('-') else ())}")
+        return found, []
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = [str(each) for each in action.choices]
+            hint = _meant(str(value), choices) or f": there are {', '.join(choices)}"
+            raise argparse.ArgumentError(action, f"unknown {value!r}{hint}")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """The question whether the nearest of what is known was meant; nothing where none is near.
+
+    >>> _meant("--ouput", ["--name", "--output"]), _meant("--z80", ["--name"])
+    (': did you mean --output?', '')
+    """
+    near = get_close_matches(word, known, n=1)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+# Completion of command lines in a shell, where argcomplete is installed.
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answers a shell that asks what may stand at the cursor, and ends the process; otherwise returns.
+
+    Commands, options and choices are those of ``parser``; elsewhere files are offered.
+    """
+    if "_ARGCOMPLETE" not in os.environ:
+        return
+    try:
+        import argcomplete
+    except ImportError:
+        return
+    argcomplete.autocomplete(parser)

@@ -10,7 +10,7 @@ from qcgen.errors import printable
 from qcgen.ir.plan import FlashUse
 from qcgen.page import judge_of, parts_of_ram
 from qcgen.report import Fallback, Figures, NodeReport, Report
-from qcgen.requantize import FORMS
+from qcgen.requantize.fixed_point import FORMS
 
 _NAMES = ("node", "operator", "kernel")
 _SIZES = ("multiply-adds", "constants", "scratch")

@@ -42,8 +42,7 @@ def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
     """Verifies every model on the board, prints as it goes; returns the exit status. ``parser`` is the command's."""
     from qcgen.cli.artifacts import print_rejection
     from qcgen.verification.firmware import networks
-    from qcgen.verification.link import Link
-    from qcgen.verification.port import opened
+    from qcgen.verification.link import Link, opened
 
     verified: list[OnBoard] = []
     rejected: list[str] = []

@@ -19,9 +19,8 @@ from qcgen.cross import machine_of, require_tools, succeed, temporary_folder
 from qcgen.emulate.counts import APART, counting, read_blocks, run_of
 from qcgen.emulate.cycles import CYCLES
 from qcgen.emulate.flow import EXIT, LinkedCode, LinkedFunction
-from qcgen.emulate.image import ELF, Image, cross_build
+from qcgen.emulate.image import ELF, Image, Trial, cross_build, emulate
 from qcgen.emulate.listing import OUTSIDE, SHARED, Listing, listing
-from qcgen.emulate.machine import Trial, emulate
 from qcgen.errors import EmulationFailed
 from qcgen.ir.types import Array
 from qcgen.progress import report_progress

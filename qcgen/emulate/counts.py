@@ -13,9 +13,8 @@ from qcgen.build import host_compiler
 from qcgen.cores import TARGETS, Board, CycleTable, Target
 from qcgen.cross import lasting_folder, machine_of, qemu_major, require_tools, succeed, temporary_folder
 from qcgen.emulate.cycles import CYCLES, block_cycles, entry_cycles, jump_cycles, late_cycles
-from qcgen.emulate.image import Image, cross_build
+from qcgen.emulate.image import EmulatedOutcome, Image, Trial, cross_build, emulate
 from qcgen.emulate.listing import OUTSIDE, SHARED, Instruction, Listing, listing
-from qcgen.emulate.machine import EmulatedOutcome, Trial, emulate
 from qcgen.errors import EmulationFailed, naming
 from qcgen.ir.program import macs_of
 from qcgen.ir.types import Array

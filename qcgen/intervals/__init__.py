@@ -6,15 +6,15 @@ from qcgen.intervals.accumulators import (
     INT32_MAX,
     INT32_MIN,
     AccumulatorInterval,
+    Range,
     accumulator_interval,
     accumulators,
     element_sums,
+    is_large,
     partial_sums,
     weight_differences,
 )
-from qcgen.intervals.annotate import annotate
-from qcgen.intervals.propagate import channel_ranges
-from qcgen.intervals.ranges import Range, is_large
+from qcgen.intervals.propagate import annotate, channel_ranges
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 
 __all__ = [

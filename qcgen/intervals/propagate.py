@@ -1,8 +1,8 @@
-"""The range of every tensor's codes, from the inputs' types through every operator."""
+"""The range of every tensor's codes, from the inputs' types through every operator; convolutions are told theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -10,9 +10,19 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import Quantization
-from qcgen.intervals.accumulators import AccumulatorInterval, accumulators, element_sums, partial_sums, pixel_sums
-from qcgen.intervals.movement import move
-from qcgen.intervals.ranges import Range, full, has_range, is_large, tightest, union
+from qcgen.intervals.accumulators import (
+    AccumulatorInterval,
+    Range,
+    accumulators,
+    element_sums,
+    full,
+    has_range,
+    is_large,
+    partial_sums,
+    pixel_sums,
+    tightest,
+    union,
+)
 from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 from qcgen.ir.program import (
     ArgMax,
@@ -68,6 +78,26 @@ from qcgen.ir.program import (
     ZeroPointCorrection,
     inputs_of,
 )
+from qcgen.ir.types import Array
+
+
+def annotate(program: Program) -> Program:
+    """Every integer convolution and product with its ``accumulator_range``; the last change before planning.
+
+    Intervals are those of output channels: they stay true when a kernel or the planner reorders the input's channels.
+    """
+    ranges = channel_ranges(program)
+    return replace(program, operators=tuple(_annotated(op, ranges) for op in program.operators))
+
+
+def _annotated(op: Operator, ranges: Ranges) -> Operator:
+    if isinstance(op, MatMul) and not op.is_float:
+        return replace(op, accumulator_range=partial_sums(op, ranges[op.a.name], ranges[op.b.name]))
+    if not isinstance(op, Conv) or not op.x.dtype.is_code:
+        return op
+    reached = accumulators(op, *ranges[op.x.name].along(image_channel_axis(op.x), op.geometry.in_channels))
+    return replace(op, accumulator_range=(reached.lo, reached.hi))
+
 
 Ranges = Mapping[str, Range]
 
@@ -290,3 +320,28 @@ def _quantization(tensor: Tensor) -> Quantization:
     assert tensor.scale is not None, f"the scale of {tensor.name!r} is not known"
     assert tensor.zero_point is not None, f"the zero point of {tensor.name!r} is not known"
     return Quantization(tensor.scale, tensor.zero_point)
+
+
+# The operators that only move elements, done to numpy arrays of anything.
+
+
+def move(op: Movement, xs: Sequence[Array], padding: float) -> Array:
+    """What stands at each place of y; ``padding`` is what a Pad writes."""
+    match op:
+        case Transpose():
+            return xs[0].transpose(op.perm)
+        case Reshape():
+            return xs[0].reshape(op.y.shape)
+        case Concat():
+            return np.concatenate(xs, axis=op.axis)
+        case Slice():
+            places = zip(op.starts, op.steps, op.y.shape, strict=True)
+            return xs[0][np.ix_(*(start + step * np.arange(size) for start, step, size in places))]
+        case Pad():
+            sides = zip(op.before, op.x.shape, op.y.shape, strict=True)
+            widths = [(before, after - before - size) for before, size, after in sides]
+            return np.pad(xs[0], widths, constant_values=padding)
+        case Resize():
+            return xs[0][np.ix_(*op.places)]
+        case _:
+            assert_never(op)

@@ -17,7 +17,7 @@ from qcgen.ir.program import BinaryKind, Int64s, Operator, QuantizedBinary, Tens
 from qcgen.ir.types import Array
 from qcgen.kernels.kernel import CommonOutput, Constants, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, Placed, constant_order, elementwise, ordered
-from qcgen.requantize.pairs import MAX_SHIFT, PairLine, Pairs, clamps, fit
+from qcgen.requantize.of_codes import MAX_SHIFT, PairLine, Pairs, clamps, fit_pairs
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Pairs:
 def _fitted(which: _Pairs) -> tuple[Pairs, PairLine, tuple[bool, bool]]:
     """All pairs, their line, and what it clamps: each kernel that is considered for an operator asks for the same."""
     pairs = pairs_of(which.op, which.a_codes, which.b_codes)
-    line = fit(pairs, which.most_shift, which.form)
+    line = fit_pairs(pairs, which.most_shift, which.form)
     return pairs, line, clamps(line, pairs)
 
 

@@ -28,10 +28,9 @@ from qcgen.ir.program import (
     RoundTwice,
 )
 from qcgen.kernels.kernel import CommonOutput, Constants, number
-from qcgen.requantize import FixedPoint, Staircase
-from qcgen.requantize.emulate import multipliers
-from qcgen.requantize.fixed_point import split
+from qcgen.requantize.fixed_point import FixedPoint, multipliers, split
 from qcgen.requantize.lines import MAX_SHIFT
+from qcgen.requantize.staircase import Staircase, staircase
 
 CONV_SCALE = "x_scale * w_scale / y_scale"
 STEPS_SCALE = "the codes for each unit of acc"
@@ -206,7 +205,7 @@ class _Step:
 @lru_cache(maxsize=32)
 def _stairs(step: _Step) -> Staircase:
     """What the line must be: as large as 256 numbers a channel, so only those of late are kept."""
-    return requantize.staircase(step.meaning, step.interval.lo, step.interval.hi)
+    return staircase(step.meaning, step.interval.lo, step.interval.hi)
 
 
 @lru_cache(maxsize=512)

@@ -18,11 +18,16 @@ from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value
 from qcgen.ir.types import Array, DType
 from qcgen.load.branches import with_branches
-from qcgen.load.external_data import UnreadableError, external_bytes
-from qcgen.load.narrow_codes import IN_BYTES, in_bytes
-from qcgen.load.ordering import DUPLICATE, order_problems, sorted_nodes, unique_names
-from qcgen.load.other_formats import OtherFormat, other_folder, other_format
-from qcgen.load.spelling import spelling_problems
+from qcgen.load.files import OtherFormat, UnreadableError, external_bytes, other_folder, other_format
+from qcgen.load.nodes import (
+    DUPLICATE,
+    IN_BYTES,
+    in_bytes,
+    order_problems,
+    sorted_nodes,
+    spelling_problems,
+    unique_names,
+)
 from qcgen.schemas import OLDEST
 
 Model = str | os.PathLike[str] | bytes | ModelProto

@@ -13,8 +13,7 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.conv import conv_geometry, lower_conv
 from qcgen.lower.source import Source
 from qcgen.options import spelt
-from qcgen.orion.arithmetic import MAGNITUDE_MAX, multiply
-from qcgen.orion.intervals import accumulators, safe_accumulators
+from qcgen.orion import MAGNITUDE_MAX, accumulators, multiply, safe_accumulators
 
 # The magnitudes of an Orion convolution that leave 32 bits whatever the input is: Orion panics every time.
 

@@ -28,13 +28,11 @@ from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.options import spelt, two_memories
-from qcgen.plan.arrange import Arranged
+from qcgen.plan.arrange import Arranged, boundary_layout, boundary_shape, layout_of, layout_text
 from qcgen.plan.copies import with_copies
 from qcgen.plan.fast_and_slow import Memories
-from qcgen.plan.forms import SIZE, SPEED, Form
 from qcgen.plan.functions import FreeStep, Work, free, share
 from qcgen.plan.fuse import steps_of
-from qcgen.plan.layout import boundary_layout, boundary_shape, layout_text
 from qcgen.plan.memory import WORD, BufferName, CopiedRows, TurnNumber
 from qcgen.plan.names import (
     ACCESSORS,
@@ -49,8 +47,7 @@ from qcgen.plan.names import (
     node_names,
     parameter_names,
 )
-from qcgen.plan.orders import layout_of
-from qcgen.plan.select import select
+from qcgen.plan.select import SIZE, SPEED, Form, select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import Stored, store

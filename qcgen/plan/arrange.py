@@ -39,8 +39,6 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Order
 from qcgen.kernels.loop_nest import step_along
-from qcgen.plan.layout import boundary_layout
-from qcgen.plan.orders import layout_of, row_major, same, stored, transposed
 
 AS_COMPUTED = " as computed"
 """Ends the name of an output that is copied to the order that the caller wants."""
@@ -99,7 +97,7 @@ class _Arrangement:
     def _arrange(self, op: Operator) -> None:
         if isinstance(op, Reshape) and self._flattens_for_products(op):
             self._columns[op.y.name] = _columns_in_memory(op.x, self._orders[op.x.name])
-            self._add(Arranged(op, (self._orders[op.x.name],), row_major(op.y), is_view=True))
+            self._add(Arranged(op, (self._orders[op.x.name],), _row_major(op.y), is_view=True))
             return
         op = self._with_suitable_inputs(op)
         xs = tuple(self._orders[tensor.name] for tensor in inputs_of(op))
@@ -131,9 +129,9 @@ class _Arrangement:
         """Whether an operator only reads its input's memory in another way."""
         match op:
             case Reshape():
-                in_place = same(y, row_major(op.y), op.y.shape)
+                in_place = same(y, _row_major(op.y), op.y.shape)
             case Transpose():
-                in_place = same(y, transposed(xs[0], op.perm), op.y.shape)
+                in_place = same(y, _transposed(xs[0], op.perm), op.y.shape)
             case _:
                 return False
         name = (target or op.y).name
@@ -147,7 +145,7 @@ class _Arrangement:
         order = self._orders[op.x.name]
         readers = self._readers.get(op.y.name, [])
         return (
-            not same(order, row_major(op.x), op.x.shape)
+            not same(order, _row_major(op.x), op.x.shape)
             and op.y.name not in self._wanted
             and len(op.y.shape) == 2
             and order[0] == 0
@@ -160,7 +158,7 @@ class _Arrangement:
         readers = self._readers.get(op.y.name, [])
         if len(readers) == 1 and isinstance(readers[0], Transpose) and op.y.name not in self._wanted:
             return readers[0].perm
-        return row_major(op.y)
+        return _row_major(op.y)
 
     def _with_suitable_inputs(self, op: Operator) -> Operator:
         """The operator on inputs in orders that it can read, copied where they are not."""
@@ -168,28 +166,28 @@ class _Arrangement:
             case Conv() if op.x.name in self._columns:
                 return replace(op, weights=op.weights[:, self._columns[op.x.name]])
             case Conv() if op.x.layout is None:
-                return replace(op, x=self._copied(op.x, row_major(op.x)))
+                return replace(op, x=self._copied(op.x, _row_major(op.x)))
             case Conv() | OrionConv() | MaxPool() | AveragePool():
                 if layout_of(op.x, self._orders[op.x.name]) is not None:
                     return op
                 return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
             case InstanceNorm() if layout_of(op.x, self._orders[op.x.name]) is None:
-                return replace(op, x=self._copied(op.x, row_major(op.x)))
+                return replace(op, x=self._copied(op.x, _row_major(op.x)))
             case Reduce() if op.row is not None:
                 rest = [axis for axis in op.axes if axis not in op.row[1]]
                 order = self._orders[op.x.name]
                 is_even = None not in (step_along(op.x.shape, order, axes) for axes in (op.row[1], rest))
-                return op if is_even else replace(op, x=self._copied(op.x, row_major(op.x)))
+                return op if is_even else replace(op, x=self._copied(op.x, _row_major(op.x)))
             case Reshape() | Embedding():
-                return replace(op, x=self._copied(op.x, row_major(op.x)))
+                return replace(op, x=self._copied(op.x, _row_major(op.x)))
             case Recurrent():
-                return op.with_reads(lambda x: self._copied(x, row_major(x)))
+                return op.with_reads(lambda x: self._copied(x, _row_major(x)))
             case IntegerLstm():
-                x, h, c = (self._copied(t, row_major(t)) for t in (op.x, op.h, op.c))
+                x, h, c = (self._copied(t, _row_major(t)) for t in (op.x, op.h, op.c))
                 return replace(op, x=x, h=h, c=c)
             case Concat():
                 computed = [x for x in op.xs if x.name not in self._program.constants]
-                order = self._orders[computed[0].name] if computed else row_major(op.y)
+                order = self._orders[computed[0].name] if computed else _row_major(op.y)
                 return replace(op, xs=tuple(self._copied(x, order) if x in computed else x for x in op.xs))
             case QuantizedBinary() | FloatBinary():
                 return self._with_equal_operands(op)
@@ -207,7 +205,7 @@ class _Arrangement:
             return op
         if op.a.shape == op.b.shape:
             return replace(op, b=self._copied(op.b, self._orders[op.a.name]))
-        return replace(op, a=self._copied(op.a, row_major(op.a)), b=self._copied(op.b, row_major(op.b)))
+        return replace(op, a=self._copied(op.a, _row_major(op.a)), b=self._copied(op.b, _row_major(op.b)))
 
     def _in_one_order(self, xs: Sequence[Tensor], y: Tensor) -> list[Tensor]:
         """Operands in the order of the first one that has the output's shape, row-major if one is broadcast."""
@@ -215,7 +213,7 @@ class _Arrangement:
         if all(x.shape == y.shape for x in computed):
             order = self._orders[computed[0].name]
             return [self._copied(x, order) if x in computed else x for x in xs]
-        return [self._copied(x, row_major(x)) if x in computed else x for x in xs]
+        return [self._copied(x, _row_major(x)) if x in computed else x for x in xs]
 
     def _copied(self, x: Tensor, order: Order) -> Tensor:
         """The tensor itself if it lies in ``order``, else a copy that does, made once.
@@ -233,7 +231,7 @@ class _Arrangement:
 
 def _copy(x: Tensor, y: Tensor) -> Transpose:
     """The same tensor, axis by axis; only the order in memory changes."""
-    return Transpose(f"{x.name} to memory order", "Transpose", x, y, row_major(x))
+    return Transpose(f"{x.name} to memory order", "Transpose", x, y, _row_major(x))
 
 
 def _columns_in_memory(image: Tensor, order: Order) -> Int64s:
@@ -255,11 +253,11 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
         case Conv() | OrionConv() | MaxPool() | AveragePool():
             return stored(op.y, Layout.CHANNELS_LAST)
         case Transpose():
-            return transposed(xs[0], op.perm)
+            return _transposed(xs[0], op.perm)
         case Embedding() | LayerNorm() | Recurrent() | IntegerLstm():
-            return row_major(op.y)
+            return _row_major(op.y)
         case Reduce() if op.row is not None and op.row[0] == "eights":
-            return row_major(op.y)  # so that where a row begins can be computed
+            return _row_major(op.y)  # so that where a row begins can be computed
         case Reduce() if len(xs[0]) != len(op.y.shape):
             return _of_those_that_stay(xs[0], op.axes)
         case ArgMax() if len(xs[0]) != len(op.y.shape):
@@ -269,7 +267,7 @@ def _natural_output(op: Operator, xs: Sequence[Order]) -> Order:
         case _ if len(xs[0]) == len(op.y.shape) and not isinstance(op, Reshape):
             return xs[0]
         case _:
-            return row_major(op.y)
+            return _row_major(op.y)
 
 
 def _of_those_that_stay(order: Order, gone: tuple[int, ...]) -> Order:
@@ -283,4 +281,67 @@ def _of_operands(op: QuantizedBinary | FloatBinary | Select, xs: Sequence[Order]
     for operand, order in zip(inputs_of(op), xs, strict=True):
         if operand.shape == op.y.shape:
             return order
-    return row_major(op.y)
+    return _row_major(op.y)
+
+
+# Orders of axes in memory.
+
+
+def _row_major(tensor: Tensor) -> Order:
+    """The order in which the model numbers the axes."""
+    return tuple(range(len(tensor.shape)))
+
+
+def stored(tensor: Tensor, layout: Layout | None) -> Order:
+    """The order that an image has in memory when its channels are where ``layout`` says; others are row-major."""
+    axes = _row_major(tensor)
+    if layout is None or tensor.layout is None or layout is tensor.layout:
+        return axes
+    if layout is Layout.CHANNELS_LAST:
+        return (axes[0], *axes[2:], axes[1])
+    return (axes[0], axes[-1], *axes[1:-1])
+
+
+def same(one: Order, other: Order, shape: tuple[int, ...]) -> bool:
+    """Whether two orders put the elements of a tensor in the same places: axes of size 1 do not matter."""
+    return _moving(one, shape) == _moving(other, shape)
+
+
+def layout_of(tensor: Tensor, order: Order) -> Layout | None:
+    """Where the channels of an image are in memory; None if it is neither of the two layouts."""
+    for layout in (Layout.CHANNELS_LAST, Layout.CHANNELS_FIRST):
+        if same(order, stored(tensor, layout), tensor.shape):
+            return layout
+    return None
+
+
+def _transposed(order: Order, perm: tuple[int, ...]) -> Order:
+    """The order of y in the memory of x, where axis i of y is axis ``perm[i]`` of x."""
+    return tuple(perm.index(axis) for axis in order)
+
+
+def _moving(order: Order, shape: tuple[int, ...]) -> Order:
+    return tuple(axis for axis in order if shape[axis] != 1)
+
+
+# Layouts of inputs and outputs.
+
+
+def boundary_layout(tensor: Tensor, option: str) -> Layout | None:
+    """The layout of an input or output: the model's own, or the one that --layout asks for; None: not an image."""
+    if tensor.layout is None or option == "model":
+        return tensor.layout
+    return Layout(option)
+
+
+def boundary_shape(tensor: Tensor, layout: Layout | None) -> tuple[int, ...]:
+    """The tensor's shape in the order in which the caller holds it in memory."""
+    if layout is tensor.layout:
+        return tensor.shape
+    n, *rest = tensor.shape
+    return (n, *rest[1:], rest[0]) if layout is Layout.CHANNELS_LAST else (n, rest[-1], *rest[:-1])
+
+
+def layout_text(layout: Layout | None) -> str:
+    """How a layout is called in comments."""
+    return {None: "", Layout.CHANNELS_FIRST: "channels first", Layout.CHANNELS_LAST: "channels last"}[layout]

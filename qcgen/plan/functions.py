@@ -24,7 +24,7 @@ from qcgen.kernels.text import Described
 from qcgen.plan.names import SHARED
 from qcgen.plan.select import Selection, select
 from qcgen.requantize.lines import MAX_SHIFT
-from qcgen.requantize.pairs import PairLine
+from qcgen.requantize.of_codes import PairLine
 
 _Part = TypeVar("_Part")
 

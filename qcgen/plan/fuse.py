@@ -17,8 +17,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import DType
-from qcgen.plan.arrange import Arranged, arrange
-from qcgen.plan.orders import same
+from qcgen.plan.arrange import Arranged, arrange, same
 
 
 def steps_of(program: Program, option: str) -> tuple[Arranged, ...]:

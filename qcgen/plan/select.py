@@ -1,4 +1,4 @@
-"""The kernel of each operator: the first in the list that serves it on the target."""
+"""What computes each operator: the first kernel that serves it on the target, and the form on which it spends flash."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from qcgen.ir.plan import Rejected
 from qcgen.ir.program import Operator
-from qcgen.kernels import Kernel, Setting
+from qcgen.kernels import Kernel, Setting, TileWeights
 
 
 @dataclass(frozen=True)
@@ -33,3 +33,29 @@ def select(op: Operator, setting: Setting, kernels: Sequence[Kernel], wanted: st
             return Selection(kernel, tuple(rejected))
         rejected.append(Rejected(kernel.name, reason))
     raise AssertionError(f"no kernel accepts {op.name}")
+
+
+# What a layer spends flash on: the ways to compile it between --optimize size and speed.
+
+
+@dataclass(frozen=True)
+class Form:
+    """``optimize`` is "size" or "speed".
+
+    ``tile_weights``: where those lie that are transformed for tiles of outputs, in RAM with so much ``tile_scratch``.
+    """
+
+    name: str
+    optimize: str
+    tile_weights: TileWeights = TileWeights.NONE
+    tile_scratch: int = 0
+
+
+SIZE = Form("size", "size")
+PAIRED = Form("paired", "speed")
+TRANSFORMING = Form("transforming", "speed", TileWeights.IN_RAM, 24 * 1024)
+TRANSFORMING_MORE = Form("transforming more", "speed", TileWeights.IN_RAM, 48 * 1024)
+SPEED = Form("speed", "speed", TileWeights.IN_FLASH)
+
+FORMS = (SIZE, PAIRED, TRANSFORMING, TRANSFORMING_MORE, SPEED)
+"""From the least flash to the most, for most layers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,11 @@ from qcgen.errors import ModelRejected, Problem, ToolMissing
 from qcgen.ir.types import Array
 from qcgen.load import parsed
 from qcgen.progress import report_progress
-from qcgen.quantize.examples import Examples, read_examples
 from qcgen.quantize.fold import fold_normalizations
-from qcgen.verification.accuracy import classes
 from qcgen.verification.judge.engines import CannotRun, OnnxRuntime
+from qcgen.verification.recordings import NO_TENSORS, RecordingError, classes, recorded_arrays
+
+__all__ = ["CALIBRATED", "CannotRun", "Quantized", "quantize", "save"]
 
 CALIBRATED = 200
 """Examples that ranges are measured on: more widen them by single outliers."""
@@ -59,12 +60,12 @@ class Quantized:
 def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
     """The model at ``path`` with int8 weights, a scale for each channel, and int8 activations, as QDQ.
 
-    Ranges are the smallest and largest values of the first ``calibrated`` examples of ``data``
-    (``qcgen.quantize.examples``). Raises ModelRejected, RecordingError, and ToolMissing without onnxruntime.
+    Ranges are the smallest and largest values of the first ``calibrated`` examples of ``data``, an .npz file with
+    arrays called like the inputs. Raises ModelRejected, RecordingError, and ToolMissing without onnxruntime.
     """
     tools = _tools()
     model = _with_batch_of_one(_float_model(path))
-    examples = read_examples(data, _shapes(model))
+    examples = _read_examples(data, _shapes(model))
     folded = fold_normalizations(model)
     used = min(calibrated, examples.count)
     with tempfile.TemporaryDirectory(prefix="qcgen-") as name, _quietly(tools):
@@ -76,7 +77,7 @@ def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
             tools.quantize_static(
                 prepared,
                 target,
-                _Examples(examples, used),
+                _Calibration(examples, used),
                 quant_format=tools.QuantFormat.QDQ,
                 per_channel=True,
                 activation_type=tools.QuantType.QInt8,
@@ -91,7 +92,7 @@ def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
     return _judged(model, content, examples, used, folded)
 
 
-def _judged(model: ModelProto, content: bytes, examples: Examples, used: int, folded: int) -> Quantized:
+def _judged(model: ModelProto, content: bytes, examples: _Examples, used: int, folded: int) -> Quantized:
     """All that is said of the quantized model, by the examples that gave no ranges, or all if there are none left."""
     are_new = examples.count > used
     numbers = range(used, examples.count) if are_new else range(examples.count)
@@ -108,7 +109,7 @@ def _judged(model: ModelProto, content: bytes, examples: Examples, used: int, fo
     return Quantized(content, folded, used, len(numbers), are_new, accuracy, error, differing, own.size)
 
 
-def _answers(session: OnnxRuntime, model: ModelProto, examples: Examples, numbers: range, what: str) -> Array:
+def _answers(session: OnnxRuntime, model: ModelProto, examples: _Examples, numbers: range, what: str) -> Array:
     """The first output for each example."""
     first = model.graph.output[0].name
     found = []
@@ -118,7 +119,7 @@ def _answers(session: OnnxRuntime, model: ModelProto, examples: Examples, number
     return np.concatenate([each.reshape(1, -1) for each in found])
 
 
-def _own_answers(content: bytes, examples: Examples, numbers: range) -> Array:
+def _own_answers(content: bytes, examples: _Examples, numbers: range) -> Array:
     """Those of the C, on this machine."""
     loaded = compile(content, name="network").load()
     found = []
@@ -126,6 +127,44 @@ def _own_answers(content: bytes, examples: Examples, numbers: range) -> Array:
         report_progress(f"running the C: example {index} of {len(numbers)}")
         found.append(loaded.run(None, examples.feeds(number))[0].reshape(1, -1))
     return np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """``inputs`` by name, each with ``count`` examples along its first axis; ``labels`` the right classes, if known."""
+
+    inputs: Mapping[str, Array]
+    labels: Array | None
+    count: int
+
+    def feeds(self, number: int) -> dict[str, Array]:
+        """One example, as a batch of one."""
+        return {name: array[number : number + 1] for name, array in self.inputs.items()}
+
+
+def _read_examples(path: Path, shapes: Mapping[str, Sequence[int]]) -> _Examples:
+    """The examples of a file for inputs of these shapes, whose batch is 1; raises RecordingError.
+
+    An array of another name serves if the model has one input and the file one array beside ``labels``.
+    """
+    arrays = recorded_arrays(path)
+    labels = next((arrays[name] for name in NO_TENSORS if name in arrays), None)
+    others = {name: array for name, array in arrays.items() if name not in NO_TENSORS}
+    if len(others) == len(shapes) == 1:
+        others = dict(zip(shapes, others.values(), strict=True))
+    if missing := [name for name in shapes if name not in others]:
+        raise RecordingError(f"{path}: it has no array {missing[0]!r}; it has {', '.join(others) or 'none'}")
+    inputs = {name: np.ascontiguousarray(others[name]) for name in shapes}
+    for name, shape in shapes.items():
+        if inputs[name].shape[1:] != tuple(shape)[1:]:
+            wanted, given = ("x".join(map(str, each[1:])) for each in (tuple(shape), inputs[name].shape))
+            raise RecordingError(f"{path}: an example of {name!r} is {given or 'one number'}, the model takes {wanted}")
+    counts = {len(array) for array in inputs.values()} | ({len(labels)} if labels is not None else set())
+    if len(counts) != 1:
+        raise RecordingError(f"{path}: its arrays have different numbers of examples: {sorted(counts)}")
+    if not (count := counts.pop()):
+        raise RecordingError(f"{path}: it has no examples")
+    return _Examples({name: array.astype(np.float32) for name, array in inputs.items()}, labels, count)
 
 
 def _float_model(path: Path) -> ModelProto:
@@ -190,10 +229,10 @@ def _tools() -> SimpleNamespace:
     )
 
 
-class _Examples:
+class _Calibration:
     """What quantize_static runs to see the range of every tensor: the first examples, then None."""
 
-    def __init__(self, examples: Examples, used: int) -> None:
+    def __init__(self, examples: _Examples, used: int) -> None:
         self._examples, self._used, self._next = examples, used, 0
 
     def get_next(self) -> dict[str, Array] | None:
@@ -228,6 +267,3 @@ def save(content: bytes, path: Path) -> None:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-__all__ = ["CALIBRATED", "CannotRun", "Quantized", "quantize", "save"]

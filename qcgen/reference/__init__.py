@@ -55,9 +55,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, movement, pool, reduction
-from qcgen.reference.conv import evaluate_conv
-from qcgen.reference.orion import evaluate_orion_conv
+from qcgen.reference import elementwise, reduction, windows
 from qcgen.reference.recurrent import evaluate_integer_lstm, evaluate_recurrent
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_frames", "evaluate_operator"]
@@ -91,15 +89,15 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
     """One operator's output, for its inputs in the order of ``inputs_of``."""
     match op:
         case Conv():
-            return evaluate_conv(op, *inputs)
+            return windows.evaluate_conv(op, *inputs)
         case OrionConv():
-            return evaluate_orion_conv(op, *inputs)
+            return windows.evaluate_orion_conv(op, *inputs)
         case MaxPool():
-            return pool.evaluate_max_pool(op, *inputs)
+            return windows.evaluate_max_pool(op, *inputs)
         case AveragePool():
-            return pool.evaluate_average_pool(op, *inputs)
+            return windows.evaluate_average_pool(op, *inputs)
         case GlobalAveragePool():
-            return pool.evaluate_global_average_pool(op, *inputs)
+            return windows.evaluate_global_average_pool(op, *inputs)
         case Reduce():
             return reduction.evaluate_reduce(op, *inputs)
         case ArgMax():
@@ -107,7 +105,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case TopK():
             return reduction.evaluate_top_k(op, *inputs)
         case GatherElements():
-            return movement.evaluate_gather_elements(op, *inputs)
+            return elementwise.evaluate_gather_elements(op, *inputs)
         case Lookup():
             return elementwise.evaluate_lookup(op, *inputs)
         case Embedding():
@@ -155,7 +153,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case IntegerSoftmax():
             return reduction.evaluate_integer_softmax(op, *inputs)
         case Interpolate():
-            return movement.evaluate_interpolate(op, *inputs)
+            return elementwise.evaluate_interpolate(op, *inputs)
         case LayerNorm():
             return reduction.evaluate_layer_norm(op, *inputs)
         case InstanceNorm():
@@ -163,7 +161,7 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
         case FloatSoftmax():
             return reduction.evaluate_float_softmax(op, *inputs)
         case Transpose() | Reshape() | Concat() | Slice() | Pad() | Resize():
-            return movement.evaluate_movement(op, *inputs)
+            return elementwise.evaluate_movement(op, *inputs)
         case _:
             assert_never(op)
 

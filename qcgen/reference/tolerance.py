@@ -40,9 +40,9 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.activations import FUNCTIONS, OWN, activate
-from qcgen.reference.conv import convolve
-from qcgen.reference.movement import evaluate_movement
+from qcgen.reference.elementwise import evaluate_movement
 from qcgen.reference.recurrent import terms
+from qcgen.reference.windows import convolve
 
 RELATIVE = 2e-6
 """The error allowed of a single operator for each unit of magnitude: 33 half units of the last place of a float32."""

@@ -10,10 +10,12 @@ Here b counts from the output's zero point: the line's constant is b + zero_poin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
+from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Int64s
 from qcgen.ir.types import Bools
 from qcgen.requantize.staircase import Corners, Staircase
@@ -106,3 +108,115 @@ def _edge(task: LineProblem, inside: Int64s, outside: Int64s) -> Int64s:
         admits = band(task, middle).admits
         inside, outside = np.where(admits, middle, inside), np.where(admits, outside, middle)
     return inside
+
+
+# Lines that need only the upper part of a product: h = ((acc * 2^k + d) * m >> (word + k)) + C.
+#
+# Two floors in a row are one, so this is the line of equation (6) at shift word + S with the constant
+# (d * m >> k) + C * 2^word. For k = 0 and given m and C at most one d fits, because a band is narrower than m; the
+# search varies m and C. d costs nothing (it joins the value at which the accumulator starts), and a C that is the same
+# for the whole layer costs no table. For k > 0, kernels' accumulators being multiples, d is finer: then it mostly fits
+# any C, and C = -zero_point * 2^S leaves nothing to be added.
+
+MULTIPLIERS = 64  # tried per channel, spread over the interval of those that admit a line
+OFFSETS = 128  # tried on either side of the layer's own
+
+
+@dataclass(frozen=True)
+class Lines:
+    """m, d and C of every channel, (M,) each; ``exact`` says for which channels they are."""
+
+    multiplier: Int64s
+    addend: Int64s
+    offset: Int64s
+    exact: Bools
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """What is searched: lines of ``task``, at S + ``word``, for accumulators times 2^``bits``."""
+
+    stairs: Staircase
+    task: LineProblem
+    word: int
+    bits: int
+
+
+def upper_lines(stairs: Staircase, shift: int, word: int = 32, bits: int = 0, *, offset: int | None = None) -> Lines:
+    """The lines of a layer at S = ``shift`` and k = ``bits``, each channel by the cheapest attempt that succeeds.
+
+    First the multiplier next to the scale, then the one with the widest band, both with the layer's offset; then many
+    multipliers and offsets. A channel without any line keeps the widest band's multiplier and no addend. A given
+    ``offset`` is that of all channels, and one without a line has the addend that comes nearest to it.
+    """
+    layer = _Layer(stairs, problem(stairs, word + shift), word, bits)
+    half = 1 << (shift - 1) if shift else 0
+    nearest = np.rint(stairs.requantize.scale.astype(np.float64) * 2.0 ** (word + shift))
+    nearest = np.clip(nearest, 1, 2**MULTIPLIER_BITS - 1).astype(np.int64)
+    offsets = np.full(nearest.size, half if offset is None else offset, np.int64)
+    addend, exact = _addend(layer, band(layer.task, nearest), nearest, offsets)
+    found = Lines(nearest, addend, offsets, exact)
+    left = np.flatnonzero(~exact)
+    if left.size:
+        found = _search_best(layer, found, left)
+    left = np.flatnonzero(~found.exact)
+    part = layer.task.take(left)
+    left = left[band(part, found.multiplier[left]).admits]
+    ends = admitting(layer.task.take(left), found.multiplier[left])
+    for channel, smallest, largest in zip(left, *ends, strict=True):
+        multipliers = np.linspace(smallest, largest, MULTIPLIERS)
+        found = _search_channel(layer, found, int(channel), multipliers, OFFSETS if offset is None else 0)
+    if offset is not None:
+        nearest = np.rint((half - offset) * 2.0 ** (word + bits) / found.multiplier).astype(np.int64)
+        found = replace(found, addend=np.where(found.exact, found.addend, nearest))
+    return found
+
+
+def _search_best(layer: _Layer, found: Lines, left: Int64s) -> Lines:
+    part = layer.task.take(left)
+    best = best_multiplier(part)
+    addend, exact = _addend(layer, band(part, best), best, found.offset[left], left)
+    return _put(found, left, best, addend, found.offset[left], exact)
+
+
+def _search_channel(
+    layer: _Layer, found: Lines, channel: int, multipliers: npt.NDArray[np.float64], offsets: int
+) -> Lines:
+    """Many multipliers that admit a line, each with offsets on either side; the nearest offset that succeeds wins."""
+    m = np.unique(multipliers.astype(np.int64))
+    row, rows = np.array([channel]), np.full(m.size, channel)
+    bands = band(layer.task.take(rows), m)
+    away = np.array(sorted(range(-offsets, offsets + 1), key=abs))[:, None]
+    offset = found.offset[row] + away
+    addend, exact = _addend(layer, bands, m[None, :], offset, rows)
+    hits = np.argwhere(exact)
+    if not hits.size:
+        return found
+    i, j = hits[0]
+    return _put(found, row, m[j : j + 1], addend[i, j : j + 1], offset[i], np.array([True]))
+
+
+def _addend(
+    layer: _Layer, band: Band, m: Int64s, offset: Int64s, channels: Int64s | slice = slice(None)
+) -> tuple[Int64s, Bools]:
+    """The d nearest to 0 that brings the line into the band, and whether it does, and d and accumulators stay in int32.
+
+    (d * m >> k) + C * 2^word is at least the lowest b if d * m is at least the difference times 2^k, and at most the
+    highest b if d * m is less than the next difference times 2^k.
+    """
+    constant = offset << layer.word
+    up = -(((constant - band.lowest) << layer.bits) // m)
+    down = (((band.highest - constant + 1) << layer.bits) - 1) // m
+    addend = np.where(up > 0, up, np.where(down < 0, down, 0))
+    exact = (up <= addend) & (addend <= down) & (addend >= INT32_MIN) & (addend <= INT32_MAX)
+    exact &= (layer.stairs.lo[channels] << layer.bits) + addend >= INT32_MIN
+    exact &= (layer.stairs.hi[channels] << layer.bits) + addend <= INT32_MAX
+    return addend, exact
+
+
+def _put(found: Lines, channels: Int64s, m: Int64s, addend: Int64s, offset: Int64s, exact: Bools) -> Lines:
+    """The same lines with those of some channels replaced; what is not exact gets no addend."""
+    new = Lines(found.multiplier.copy(), found.addend.copy(), found.offset.copy(), found.exact.copy())
+    new.multiplier[channels], new.addend[channels] = m, np.where(exact, addend, 0)
+    new.offset[channels], new.exact[channels] = offset, exact
+    return new

@@ -9,7 +9,7 @@ from typing import assert_never
 import numpy as np
 
 from qcgen.intervals import Range, channel_ranges, image_channel_axis, is_large, weight_differences, window_kinds
-from qcgen.intervals.movement import move
+from qcgen.intervals.propagate import move
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,

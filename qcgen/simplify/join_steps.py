@@ -23,7 +23,8 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.requantize import line_in_64_bits, staircase
+from qcgen.requantize import line_in_64_bits
+from qcgen.requantize.staircase import staircase
 from qcgen.simplify.wiring import inner_names, readers_of
 
 

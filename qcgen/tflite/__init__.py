@@ -1,9 +1,8 @@
 """TensorFlow Lite's models: a .tflite file is read, and lowered to the Program, which does not know of the format."""
 
-from qcgen.tflite.flatbuffer import FlatTable
 from qcgen.tflite.graph import TfliteGraph
 from qcgen.tflite.lower import LOWERINGS, lower_tflite
-from qcgen.tflite.read import read_tflite, tflite_bytes
+from qcgen.tflite.read import FlatTable, read_tflite, tflite_bytes
 from qcgen.tflite.variables import in_file, in_program, kept_by
 
 __all__ = [

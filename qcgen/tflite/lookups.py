@@ -1,38 +1,42 @@
-"""Functions of one code as tables, made by the fixed point of TensorFlow Lite Micro's reference kernels."""
+"""Functions of one number as tables of codes, by TensorFlow Lite Micro's fixed point or its float32."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from math import frexp
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from qcgen.arithmetic import doubled_high, near_reciprocal, round_twice
+from qcgen.errors import Problem
 from qcgen.ir.program import (
     ChannelLookup,
+    Dequantize,
     FloatActivation,
     FloatUnary,
     Int64s,
     IntegerUnary,
     Lookup,
     Operator,
+    Quantize,
     Scaled,
     Sigmoid,
     Tensor,
+    inputs_of,
 )
 from qcgen.ir.types import DType
-from qcgen.tflite.exponentials import exp_of_negative
+from qcgen.reference import evaluate_operator
+from qcgen.tflite.fixed_point import exp_of_negative, half_away, multiplier_of
 from qcgen.tflite.graph import AGAIN
-from qcgen.tflite.multipliers import half_away, multiplier_of
-from qcgen.tflite.operands import Refused, TfliteOperands
+from qcgen.tflite.operands import CONVERT_INT8, Refused, TfliteOperands
 
 INPUT_BITS = 4
 """Above the point, of what LOGISTIC and TANH are taken of."""
 
 ANY_CODE = (DType.INT8, DType.UINT8, DType.INT16)
 
-TableOf: TypeAlias = Callable[[TfliteOperands, Tensor, Tensor], Int64s]
+_TableOf: TypeAlias = Callable[[TfliteOperands, Tensor, Tensor], Int64s]
 
 
 def lower_function(source: TfliteOperands) -> tuple[Operator, ...]:
@@ -311,7 +315,7 @@ def _halved_away(value: Int64s, times: int) -> Int64s:
     return np.asarray(np.sign(value) * ((np.abs(value) + (1 << times >> 1)) >> times))
 
 
-FUNCTIONS: dict[str, TableOf] = {
+FUNCTIONS: dict[str, _TableOf] = {
     "ABS": _abs,
     "ELU": _elu,
     "HARD_SWISH": _hard_swish,
@@ -324,3 +328,36 @@ FUNCTIONS: dict[str, TableOf] = {
     "TANH": _tanh,
 }
 """What each function's table is."""
+
+
+# Functions of float32 numbers between DEQUANTIZE and QUANTIZE: tables of codes.
+
+
+def in_tables(operators: Sequence[Operator], outputs: Collection[str]) -> tuple[list[Operator], list[Problem]]:
+    """The operators with each DEQUANTIZE, function, QUANTIZE as one table; which functions are not between these."""
+    makers = {op.y.name: op for op in operators}
+    read_by_others = {x.name for op in operators if not isinstance(op, Quantize) for x in inputs_of(op)} | {*outputs}
+    tables = {op.y.name: table for op in operators if (table := _table(op, makers)) is not None}
+    joined = [tables.get(op.y.name, op) for op in operators]
+    functions = [op for op in operators if isinstance(op, FloatUnary)]
+    problems = [
+        Problem(f"node {op.name!r}", "it computes in float32, not between DEQUANTIZE and QUANTIZE", CONVERT_INT8)
+        for op in functions
+        if op.y.name in read_by_others or not isinstance(makers.get(op.x.name), Dequantize)
+    ]
+    kept = [op for op in joined if not isinstance(op, FloatUnary)]
+    read = {x.name for op in kept for x in inputs_of(op)} | {*outputs}
+    unread = {op.x.name for op in functions} - read
+    return [op for op in kept if op.y.name not in unread], problems
+
+
+def _table(op: Operator, makers: dict[str, Operator]) -> Lookup | None:
+    """The codes of a Quantize as a table of those that its function's numbers come from."""
+    function = makers.get(op.x.name) if isinstance(op, Quantize) else None
+    first = makers.get(function.x.name) if isinstance(function, FloatUnary) else None
+    if function is None or not isinstance(first, Dequantize):
+        return None
+    codes = np.arange(first.x.dtype.low, first.x.dtype.high + 1).astype(first.x.dtype.numpy)
+    for step in (first, function, op):
+        codes = evaluate_operator(step, codes)
+    return Lookup(op.name, op.op_type, first.x, op.y, codes.astype(np.int64), (function.name,))

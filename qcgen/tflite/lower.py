@@ -42,22 +42,23 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.propagate import propagate
 from qcgen.options import spelt
 from qcgen.reference import evaluate_operator
-from qcgen.tflite.exponentials import exponentials, rounded_exponentials, softmax_lines
-from qcgen.tflite.float_functions import in_tables
-from qcgen.tflite.graph import AGAIN, TfliteGraph
-from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, lower_function, lower_prelu, lower_wide_function
-from qcgen.tflite.memories import lower_lstm, lower_svdf
-from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
-from qcgen.tflite.multipliers import (
+from qcgen.tflite.fixed_point import (
     SUM_SHIFT,
     WIDE_SUM_SHIFT,
     bounds,
+    exponentials,
     integer_binary,
     mean_twice,
     multiplier_of,
     overflows,
     round_twice,
+    rounded_exponentials,
+    softmax_lines,
 )
+from qcgen.tflite.graph import AGAIN, TfliteGraph
+from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, in_tables, lower_function, lower_prelu, lower_wide_function
+from qcgen.tflite.memories import lower_lstm, lower_svdf
+from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.products import (
     lower_batch_matmul,

@@ -11,8 +11,8 @@ import numpy as np
 from qcgen.arithmetic import INTERPOLATION_ONE
 from qcgen.ir.program import Between, Concat, Interpolate, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
 from qcgen.ir.types import Layout
+from qcgen.tflite.fixed_point import half_away
 from qcgen.tflite.graph import AGAIN
-from qcgen.tflite.multipliers import half_away
 from qcgen.tflite.operands import Refused, TfliteOperands
 
 MOST_PLACES = 2**16

@@ -25,8 +25,8 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, Layout
 from qcgen.lower.linear import row_geometry
+from qcgen.tflite.fixed_point import bounds, overflows, round_twice, rounded_up
 from qcgen.tflite.graph import AGAIN, TfliteCodes
-from qcgen.tflite.multipliers import bounds, overflows, round_twice, rounded_up
 from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.schema import PADDINGS
 

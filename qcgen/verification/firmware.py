@@ -13,8 +13,8 @@ from qcgen.errors import BoardFailed
 from qcgen.ir.plan import Plan, Port
 from qcgen.ir.types import Array
 from qcgen.protocol import CHUNK, MOST_NETWORKS, VERSION, Kind, What, Why
-from qcgen.verification.boundary import from_boundary, to_boundary
 from qcgen.verification.link import Link, RequestRefused
+from qcgen.verification.running import from_boundary, to_boundary
 
 TRIES = 5
 """How often a run is tried again whose inputs or results the board has lost."""

@@ -1,12 +1,13 @@
-"""Inputs worth trying: seeded random ones, extremes, and those that drive accumulators to their ends."""
+"""Inputs worth trying: seeded random ones, extremes, what drives sums to their ends and Orion to panics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from qcgen.errors import OrionPanic
 from qcgen.ir.program import (
     Conv,
     Convert,
@@ -23,63 +24,9 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType
-from qcgen.orion.panics import run_time_tests
-from qcgen.verification.ends import driving_inputs
-
-# What numbers are worth giving to an input: the range of its type, or what the first Quantize behind it covers.
-
-FLOAT_REACH = 4.0
-"""The extremes tried for float inputs that nothing quantizes are -4 and 4: beyond the bends of every activation."""
-
-BEYOND = 0.25
-"""How far beyond what is covered quantized float inputs go at either end, as a part of the range."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """``low`` and ``high`` are the extremes to try, ``zero`` is 0; ``quantized`` is what a float input becomes."""
-
-    low: float
-    zero: float
-    high: float
-    quantized: Tensor | None = None
-
-
-def span_of(program: Program, tensor: Tensor) -> Span:
-    """The span of an input, or of a tensor that is quantized."""
-    rows = _rows_of(program, tensor)
-    if rows:
-        return Span(-rows - 1, 0, rows)
-    if not tensor.dtype.is_float:
-        return Span(tensor.dtype.low, tensor.zero_point or 0, tensor.dtype.high)
-    quantized = _first_quantized(program, tensor)
-    if quantized is None:
-        return Span(-FLOAT_REACH, 0.0, FLOAT_REACH)
-    scale, zero_point = float(quantized.scale or 1), quantized.zero_point or 0
-    low, high = ((end - zero_point) * scale for end in (quantized.dtype.low, quantized.dtype.high))
-    beyond = BEYOND * (high - low)
-    limit = float(np.finfo(np.float32).max)
-    return Span(max(low - beyond, -limit), 0.0, min(high + beyond, limit), quantized)
-
-
-def _rows_of(program: Program, tensor: Tensor) -> int:
-    """The rows of the largest table or axis of which the elements of a tensor are numbers, 0 if there is none."""
-    tables = [len(op.table) for op in program.operators if isinstance(op, Embedding) and op.x.name == tensor.name]
-    axes = [op.x.shape[op.axis] for op in program.operators if isinstance(op, GatherElements) and op.places == tensor]
-    return max((*tables, *axes), default=0)
-
-
-def _first_quantized(program: Program, tensor: Tensor) -> Tensor | None:
-    """What the first Quantize behind a float tensor makes of it; what only moves or clamps elements is passed by."""
-    names = {tensor.name}
-    for op in program.operators:
-        if names.isdisjoint(x.name for x in inputs_of(op)):
-            continue
-        if isinstance(op, Quantize):
-            return op.y
-        if isinstance(op, Transpose | Reshape | Slice | FloatUnary | Convert):
-            names.add(op.y.name)
-    return None
+from qcgen.orion import run_time_tests
+from qcgen.reference import evaluate
+from qcgen.verification.drive import driving_inputs
 
 
 @dataclass(frozen=True)
@@ -105,7 +52,7 @@ def generated_cases(program: Program, seed: int, cases: int) -> Iterator[Case]:
     Float inputs that are quantized get one more case: numbers halfway between codes, where rounding decides.
     """
     generator = np.random.default_rng(seed)
-    spans = {tensor: span_of(program, tensor) for tensor in program.inputs}
+    spans = {tensor: _span_of(program, tensor) for tensor in program.inputs}
     for index in range(cases):
         pick = _random_ends if index % 2 else _random
         group = "random extremes" if index % 2 else "random"
@@ -122,7 +69,7 @@ def end_cases(program: Program) -> tuple[list[Case], Reached]:
 
     An input that is quantized first counts as read: it gets the numbers that the codes stand for.
     """
-    spans = {tensor: span_of(program, tensor) for tensor in program.inputs}
+    spans = {tensor: _span_of(program, tensor) for tensor in program.inputs}
     rest = {tensor.name: _filled(tensor, span.zero) for tensor, span in spans.items()}
     sources = _sources(program)
     cases, reached, channels = [], 0, 0
@@ -130,7 +77,7 @@ def end_cases(program: Program) -> tuple[list[Case], Reached]:
         if not isinstance(op, Conv | OrionConv) or op.x.name not in sources:
             continue
         source = sources[op.x.name]
-        span = span_of(program, op.x)
+        span = _span_of(program, op.x)
         driven = driving_inputs(op, span.low, span.zero, span.high)
         for x in driven.inputs:
             feed = x if source.name == op.x.name else _decoded(op.x, x)
@@ -157,7 +104,7 @@ def _decoded(tensor: Tensor, codes: Array) -> Array:
     return _finite((codes.astype(np.int64) - (tensor.zero_point or 0)) * float(tensor.scale or 1))
 
 
-def _random(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
+def _random(tensor: Tensor, span: _Span, generator: np.random.Generator) -> Array:
     if not tensor.dtype.is_float:
         return generator.integers(int(span.low), int(span.high) + 1, tensor.shape).astype(tensor.dtype.numpy)
     if span.quantized is None:
@@ -165,13 +112,13 @@ def _random(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array
     return _finite(generator.uniform(span.low, span.high, tensor.shape), tensor.dtype)
 
 
-def _random_ends(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
+def _random_ends(tensor: Tensor, span: _Span, generator: np.random.Generator) -> Array:
     ends = np.array([_filled(tensor, value).reshape(-1)[0] for value in (span.low, span.zero, span.high)])
     chosen: Array = ends[generator.integers(0, 3, tensor.shape)]
     return chosen
 
 
-def _halfway(tensor: Tensor, span: Span, generator: np.random.Generator) -> Array:
+def _halfway(tensor: Tensor, span: _Span, generator: np.random.Generator) -> Array:
     """(code + 1/2 - zero_point) * scale for codes of the whole range, and one beyond at either end."""
     to = span.quantized
     if to is None:
@@ -191,3 +138,129 @@ def _filled(tensor: Tensor, value: float) -> Array:
     if tensor.dtype.is_float:
         return _finite(np.full(tensor.shape, value), tensor.dtype)
     return np.full(tensor.shape, value, tensor.dtype.numpy)
+
+
+# What numbers are worth giving to an input: the range of its type, or what the first Quantize behind it covers.
+
+FLOAT_REACH = 4.0
+"""The extremes tried for float inputs that nothing quantizes are -4 and 4: beyond the bends of every activation."""
+
+BEYOND = 0.25
+"""How far beyond what is covered quantized float inputs go at either end, as a part of the range."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """``low`` and ``high`` are the extremes to try, ``zero`` is 0; ``quantized`` is what a float input becomes."""
+
+    low: float
+    zero: float
+    high: float
+    quantized: Tensor | None = None
+
+
+def _span_of(program: Program, tensor: Tensor) -> _Span:
+    """The span of an input, or of a tensor that is quantized."""
+    rows = _rows_of(program, tensor)
+    if rows:
+        return _Span(-rows - 1, 0, rows)
+    if not tensor.dtype.is_float:
+        return _Span(tensor.dtype.low, tensor.zero_point or 0, tensor.dtype.high)
+    quantized = _first_quantized(program, tensor)
+    if quantized is None:
+        return _Span(-FLOAT_REACH, 0.0, FLOAT_REACH)
+    scale, zero_point = float(quantized.scale or 1), quantized.zero_point or 0
+    low, high = ((end - zero_point) * scale for end in (quantized.dtype.low, quantized.dtype.high))
+    beyond = BEYOND * (high - low)
+    limit = float(np.finfo(np.float32).max)
+    return _Span(max(low - beyond, -limit), 0.0, min(high + beyond, limit), quantized)
+
+
+def _rows_of(program: Program, tensor: Tensor) -> int:
+    """The rows of the largest table or axis of which the elements of a tensor are numbers, 0 if there is none."""
+    tables = [len(op.table) for op in program.operators if isinstance(op, Embedding) and op.x.name == tensor.name]
+    axes = [op.x.shape[op.axis] for op in program.operators if isinstance(op, GatherElements) and op.places == tensor]
+    return max((*tables, *axes), default=0)
+
+
+def _first_quantized(program: Program, tensor: Tensor) -> Tensor | None:
+    """What the first Quantize behind a float tensor makes of it; what only moves or clamps elements is passed by."""
+    names = {tensor.name}
+    for op in program.operators:
+        if names.isdisjoint(x.name for x in inputs_of(op)):
+            continue
+        if isinstance(op, Quantize):
+            return op.y
+        if isinstance(op, Transpose | Reshape | Slice | FloatUnary | Convert):
+            names.add(op.y.name)
+    return None
+
+
+# Inputs on both sides of Orion's panics: on one it panics, on the other, which differs in one code, it does not.
+
+MOST_PAIRS = 8
+"""The inputs that panic from which such pairs are made."""
+
+
+def panics(program: Program, feeds: Mapping[str, Array]) -> bool:
+    """Whether Orion panics on inputs by name."""
+    try:
+        evaluate(program, feeds)
+    except OrionPanic:
+        return True
+    return False
+
+
+def border_cases(program: Program, cases: Sequence[Case]) -> Iterator[Case]:
+    """Pairs of inputs, made from cases on which Orion panics and from one on which it does not; none without either."""
+    fine = next((case.feeds for case in cases if not panics(program, case.feeds)), None)
+    if fine is None:
+        return
+    beyond = [case.feeds for case in cases if panics(program, case.feeds)]
+    for feeds in beyond[:MOST_PAIRS]:
+        for side in _pair(program, fine, feeds):
+            yield Case("next to a panic", side)
+
+
+def _pair(program: Program, fine: Mapping[str, Array], beyond: Mapping[str, Array]) -> tuple[Mapping[str, Array], ...]:
+    """Inputs between ``fine`` and ``beyond`` that differ in one code by 1: Orion panics on the second alone."""
+    low, high = _flat(fine), _flat(beyond)
+
+    def with_first(count: int) -> Array:
+        return np.concatenate([high[:count], low[count:]])
+
+    def panics_at(codes: Array) -> bool:
+        return panics(program, _shaped(codes, fine))
+
+    count = _last(high.size, lambda n: not panics_at(with_first(n)))
+    step = int(np.sign(high[count].astype(int) - low[count].astype(int)))
+
+    def moved(steps: int) -> Array:
+        codes = with_first(count)
+        codes[count] += step * steps
+        return codes
+
+    steps = _last(abs(int(high[count]) - int(low[count])), lambda n: not panics_at(moved(n)))
+    return tuple(_shaped(moved(n), fine) for n in (steps, steps + 1))
+
+
+def _last(end: int, holds: Callable[[int], bool]) -> int:
+    """A number below ``end`` at which something holds that does not one further on; it holds at 0, not at ``end``."""
+    first, last = 0, end
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (middle, last) if holds(middle) else (first, middle)
+    return first
+
+
+def _flat(feeds: Mapping[str, Array]) -> Array:
+    """All codes of all inputs, which are int8 in Orion's arithmetic."""
+    return np.concatenate([array.reshape(-1) for array in feeds.values()]).astype(np.int16)
+
+
+def _shaped(codes: Array, like: Mapping[str, Array]) -> dict[str, Array]:
+    found, start = {}, 0
+    for name, array in like.items():
+        found[name] = codes[start : start + array.size].reshape(array.shape).astype(array.dtype)
+        start += array.size
+    return found

@@ -17,8 +17,8 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.fuse import steps_of
-from qcgen.reference.taps import taps
-from qcgen.requantize import Staircase, staircase
+from qcgen.reference.windows import taps
+from qcgen.requantize.staircase import Staircase, staircase
 from qcgen.verification.nodes import CalledNode
 
 FEW = 32
@@ -112,13 +112,6 @@ class Layer:
     def outputs(self, sums: Array) -> Array:
         """Something of each output, (count * N, M, out...), as outputs (count, ...)."""
         return (sums if self._is_first(self.op.y) else np.moveaxis(sums, 1, -1)).reshape(-1, *self.op.y.shape)
-
-    def image_of_outputs(self, y: Array) -> Array:
-        """The opposite: outputs (count, ...) as (count * N, M, out...)."""
-        g = self.geometry
-        if self._is_first(self.op.y):
-            return y.reshape(-1, g.out_channels, *g.output)
-        return np.moveaxis(y.reshape(-1, *g.output, g.out_channels), -1, 1)
 
     def _is_first(self, tensor: Tensor) -> bool:
         """Whether channels come before pixels; where there is one pixel, both are the same."""

@@ -1,4 +1,4 @@
-"""Recorded inputs and outputs, read from an .npz file."""
+"""Recorded inputs and outputs, read from an .npz file, and the share of right answers if it has labels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from qcgen.artifact import Artifact
 from qcgen.ir.program import Program, Tensor, inputs_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_frames
+from qcgen.report import Accuracy
 from qcgen.verification.inputs import Case
 
 
@@ -190,3 +192,30 @@ def _wanted(program: Program) -> str:
     if len(program.operators) == 1:
         keys += [f"node<k>.{program.operators[0].name}.{role}" for role in "xy"]
     return ", ".join(keys)
+
+
+# The share of right answers of a network that classifies, given by its C on this machine.
+
+
+def classes(outputs: Array) -> Array:
+    """The class that each row of outputs names: that of its largest number, or of a single one whether it is > 0.5."""
+    flat = outputs.reshape(len(outputs), -1)
+    return np.asarray(flat.argmax(1) if flat.shape[1] > 1 else (flat[:, 0] > 0.5).astype(np.int64))
+
+
+def accuracy(artifact: Artifact, path: Path) -> Accuracy | None:
+    """Of the first output, for the examples of a file by its array ``labels``; None if it has none.
+
+    Raises RecordingError, and ToolMissing without a compiler.
+    """
+    labels = recorded_arrays(path).get("labels")
+    if labels is None:
+        return None
+    cases = recorded_cases(path, artifact.program)
+    if labels.size != len(cases):
+        raise RecordingError(f"{path}: its labels are {labels.size}, its examples {len(cases)}")
+    loaded = artifact.load()
+    names = {each.name for each in loaded.get_inputs()}
+    given = [{name: case.feeds[name] for name in names} for case in cases]
+    outputs = np.concatenate([loaded.run(None, feeds)[0].reshape(1, -1) for feeds in given])
+    return Accuracy(int(np.count_nonzero(classes(outputs) == labels.reshape(-1))), len(cases))

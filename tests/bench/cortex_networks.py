@@ -12,7 +12,7 @@ from qcgen.cli.table import number, table
 from qcgen.cores import BOARDS
 from qcgen.emulate import CYCLES, measure
 from qcgen.reference import evaluate_all
-from qcgen.verification.boundary import from_boundary, to_boundary
+from qcgen.verification.running import from_boundary, to_boundary
 from tests.bench.whole import MLPERF, RECORD, RECORD_CORES, Network, networks
 
 CORE = "cortex-m4"

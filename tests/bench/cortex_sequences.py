@@ -21,8 +21,8 @@ from qcgen.emulate import Measurement, measure
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
-from qcgen.verification.boundary import from_boundary, to_boundary
 from qcgen.verification.compare import differences
+from qcgen.verification.running import from_boundary, to_boundary
 
 NETWORKS = {"kwt_keyword_transformer": "keyword transformer", "gru_kws": "GRU"}
 FORMS = ("portable", "size", "speed")

@@ -19,7 +19,7 @@ from qcgen.artifact import Artifact
 from qcgen.cli.table import number, table
 from qcgen.emulate import measure
 from qcgen.reference import evaluate_all
-from qcgen.verification.boundary import from_boundary, to_boundary
+from qcgen.verification.running import from_boundary, to_boundary
 from tests.bench.compiling import mcunet, mobilenet_v2
 from tests.bench.whole import DIGITS, MLPERF
 

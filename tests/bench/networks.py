@@ -28,8 +28,8 @@ from qcgen.ir.types import Array, DType
 from qcgen.load import load
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import exact, tolerances
-from qcgen.verification.boundary import run
 from qcgen.verification.compare import differences
+from qcgen.verification.running import run
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED, OWN = ROOT.parent / "shared" / "models", ROOT / "tests" / "data" / "digits"

@@ -95,7 +95,7 @@ def _stopped(batch: Sequence[Accepted], errors: str) -> Find:
 
 def difference(each: Accepted, outputs: Sequence[dict]) -> str:
     """What the first wrong output is, "" if all are right."""
-    from qcgen.verification.boundary import from_boundary
+    from qcgen.verification.running import from_boundary
 
     for case, (got, wanted, allowed) in enumerate(zip(outputs, each.expected, each.allowed, strict=True)):
         got = from_boundary(each.plan, got)

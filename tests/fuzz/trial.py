@@ -26,9 +26,9 @@ from qcgen.ir.program import Conv, OrionConv, Program, inputs_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, tolerances
-from qcgen.verification.boundary import to_boundary
 from qcgen.verification.inputs import generated_cases
 from qcgen.verification.oracle import leaves_a_choice
+from qcgen.verification.running import to_boundary
 
 SECONDS = 10  # of processor time
 ADDRESSES = 2 << 30  # bytes that a child may map besides what it has when it starts

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 from onnx import ModelProto, numpy_helper
 
-from qcgen.verification.judge.processor import this_processor
+from qcgen.verification.judge.engines import this_processor
 
 Arrays = Mapping[str, np.ndarray]
 FLOAT_TOLERANCE = 1e-4

@@ -34,7 +34,7 @@ from fuzz_networks.options import Options
 from fuzz_networks.tflm import TfliteJudge
 from qcgen.artifact import Artifact
 from qcgen.ir.plan import Plan, Port
-from qcgen.verification.boundary import to_boundary
+from qcgen.verification.running import to_boundary
 
 CASES = 6
 LEAST = re.compile(r"the least that was reached is (\d+) bytes")

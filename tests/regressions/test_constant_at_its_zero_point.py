@@ -35,8 +35,8 @@ def test_so_it_does_between_dequantize_and_quantize(op_type):
 
 
 def test_two_terms_that_are_0_for_every_pair_are_a_line():
-    from qcgen.requantize.pairs import Pairs, evaluate, fit
+    from qcgen.requantize.of_codes import Pairs, evaluate, fit_pairs
 
     none = np.zeros(4, np.int64)
     pairs = Pairs(none + 5, (none, none), (0.3, 0.7), 5.0, -128, 127)
-    assert np.array_equal(evaluate(fit(pairs), pairs), pairs.codes)
+    assert np.array_equal(evaluate(fit_pairs(pairs), pairs), pairs.codes)

@@ -111,7 +111,7 @@ def verified(monkeypatch, capsys):
         def opened(*_):
             yield Board(answers)
 
-        monkeypatch.setattr("qcgen.verification.port.opened", opened)
+        monkeypatch.setattr("qcgen.verification.link.opened", opened)
         monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", compiled_once)
         monkeypatch.setattr(link, "PATIENCE", 0.5)
         status = main(["verify", "--serial", "line", "--cases", "1", str(DIGITS), *words])

@@ -19,7 +19,7 @@ import qcgen.verification.judge as judges
 from qcgen.cli import main
 from qcgen.errors import ToolMissing
 from qcgen.verification import verify
-from qcgen.verification.judge.processor import Processor
+from qcgen.verification.judge.engines import Processor
 
 needs_onnxruntime = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime (pip install '.[dev]')"

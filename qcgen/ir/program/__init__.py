@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from qcgen.ir.program.dynamic import DynamicParameter, DynamicQuantize, Extremes, FloatOutput, ZeroPointCorrection
 from qcgen.ir.program.elementwise import (
+    Between,
     BinaryKind,
     ChannelLookup,
     Comparison,
+    Concat,
     Convert,
     Dequantize,
     Embedding,
     FloatBinary,
     FloatUnary,
+    GatherElements,
     IntegerBinary,
     IntegerUnary,
+    Interpolate,
     Lookup,
+    Movement,
+    Pad,
     Quantize,
     QuantizedBinary,
+    Reshape,
+    Resize,
     Scaled,
     Scaling,
     Select,
     Sigmoid,
+    Slice,
+    Transpose,
 )
 from qcgen.ir.program.epilogue import (
     DivideAway,
@@ -36,32 +45,25 @@ from qcgen.ir.program.epilogue import (
     RoundOnce,
     RoundTwice,
 )
-from qcgen.ir.program.movement import (
-    Between,
-    Concat,
-    GatherElements,
-    Interpolate,
-    Movement,
-    Pad,
-    Reshape,
-    Resize,
-    Slice,
-    Transpose,
-)
-from qcgen.ir.program.product import MatMul
 from qcgen.ir.program.recurrent import BLOCK, GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
 from qcgen.ir.program.reduction import (
     ArgMax,
+    DynamicParameter,
+    DynamicQuantize,
+    Extremes,
+    FloatOutput,
     FloatSoftmax,
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
     IntegerSoftmax,
     LayerNorm,
+    MatMul,
     Reduce,
     Softmax,
     TopK,
     WideSoftmax,
+    ZeroPointCorrection,
 )
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor

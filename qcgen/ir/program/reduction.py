@@ -1,4 +1,4 @@
-"""Operators that gather a whole axis or image."""
+"""Operators that gather many elements in one, and the quantization whose scale comes of what they gather."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from itertools import groupby
 from math import prod
 from typing import Literal
 
-from qcgen.ir.program.elementwise import Scaling
-from qcgen.ir.program.epilogue import Requantize, RoundOnce
+from qcgen.ir.program.elementwise import Convert, FloatBinary, FloatUnary, Scaling
+from qcgen.ir.program.epilogue import FloatActivation, RawAccumulator, Requantize, RoundOnce
 from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
 
 
@@ -212,3 +212,147 @@ class FloatSoftmax:
     x: Tensor
     y: Tensor
     is_log: bool = False
+
+
+# Products of two matrices neither of which need be constant.
+
+
+@dataclass(frozen=True)
+class MatMul:
+    """acc[..., i, j] = sum over k of (a[..., i, k] - a_zero_point) * (b[..., k, j] - b_zero_point); then the epilogue.
+
+    a (..., M, K) and b (..., K, N) are int8 or uint8; leading axes are broadcast as numpy does. Either may be
+    a constant of the program. No sum leaves int32 (checked when the program was made). ``epilogue`` has one scale.
+    ``accumulator_range`` bounds all partial sums within the program where that has been proved; None: for all codes.
+
+    Where the epilogue is a FloatActivation, all three are float32, and zero points 0.
+    """
+
+    name: str
+    op_type: str
+    a: Tensor
+    b: Tensor
+    y: Tensor
+    a_zero_point: int
+    b_zero_point: int
+    epilogue: Requantize | RawAccumulator | FloatActivation
+    accumulator_range: tuple[int, int] | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it multiplies float32 numbers."""
+        return isinstance(self.epilogue, FloatActivation)
+
+    @property
+    def terms(self) -> int:
+        """K, the products summed for one output."""
+        return self.a.shape[-1]
+
+    @property
+    def block(self) -> int:
+        """The terms of float32 that onnxruntime sums by themselves. Source: MlasSgemmOperation, one thread."""
+        width, block = 128, 128
+        while self.y.shape[-1] < self.terms and width > 16 and width // 2 >= self.y.shape[-1]:
+            width, block = width // 2, block * 2
+        return block
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether onnxruntime adds the products of float32 numbers by (93): not those of one row or one column."""
+        rows = self.a.size // self.terms if len(self.b.shape) == 2 else self.a.shape[-2]
+        return self.is_float and rows > 1 and self.y.shape[-1] > 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return prod(self.y.shape) * self.terms
+
+
+# Quantization whose scale and zero point depend on the numbers of each call (DynamicQuantizeLinear).
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """y (2,) = the smallest and the largest of all numbers of x and 0, x float32 of any shape; NaN is neither."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class DynamicParameter:
+    """The scale () float32, or the zero point () uint8, for numbers between the extremes x (2,)."""
+
+    name: str
+    op_type: str
+    kind: Literal["scale", "zero point"]
+    x: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class DynamicQuantize:
+    """y = clamp(round_half_even(x / scale) + zero_point), x float32, y uint8; both parameters () are computed."""
+
+    name: str
+    op_type: str
+    x: Tensor
+    scale: Tensor
+    zero_point: Tensor
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class ZeroPointCorrection:
+    """y = x - zero_point * sums[...]: the sums of a layer, as they are for codes that have the zero point.
+
+    x are those for zero point 0, int32; ``zero_point`` is one computed code of 8 bits. ``sums`` of weights have the
+    rank of y; ``places`` say for each axis of y which of them each position takes: windows differ at the border. No sum
+    of products with codes is beyond ``bound`` in magnitude; where that is not int32, all is modulo 2^32.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    zero_point: Tensor
+    y: Tensor
+    sums: Int64s
+    places: tuple[tuple[int, ...], ...]
+    bound: int
+
+
+@dataclass(frozen=True)
+class FloatOutput:
+    """What becomes of the integer sums x in float32, element by element: ``steps``, each on what the one before gave.
+
+    The planner makes it of operators of the program: a correction of the zero point, if there is one, the Cast, then
+    sums, differences, products and quotients with other operands, at most one activation at the end. x, y and all
+    tensors in between have one shape.
+    """
+
+    name: str
+    op_type: str
+    x: Tensor
+    y: Tensor
+    steps: tuple[ZeroPointCorrection | Convert | FloatBinary | FloatUnary, ...]
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """What the steps read besides, in their order."""
+        found: list[Tensor] = []
+        number = self.x.name
+        for step in self.steps:
+            match step:
+                case ZeroPointCorrection():
+                    found.append(step.zero_point)
+                case FloatBinary():
+                    found.append(step.b if step.a.name == number else step.a)
+            number = step.y.name
+        return tuple(found)
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The names of the nodes between the sums and the last one, in execution order."""
+        return tuple(step.name for step in self.steps[:-1] if not isinstance(step, ZeroPointCorrection))

@@ -13,7 +13,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ChannelLookup, Operator
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, loop_nest, strides
-from qcgen.requantize.channels import ChannelLines, channel_lines
+from qcgen.requantize.of_codes import ChannelLines, channel_lines
 
 
 @dataclass(frozen=True)

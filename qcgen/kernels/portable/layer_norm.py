@@ -15,8 +15,8 @@ from qcgen.ir.program import LayerNorm, Operator
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import word, words
-from qcgen.requantize.emulate import decompose
-from qcgen.requantize.normal_line import NormalLine, fit
+from qcgen.requantize.fixed_point import decompose
+from qcgen.requantize.means import NormalLine, fit_normal_line
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def _line(op: LayerNorm) -> NormalLine | None:
     """The fixed-point form of outputs that are codes."""
     x_by, y_by = (Quantization(t.scale or 1.0, t.zero_point or 0) for t in (op.x, op.y))
-    return fit(op.scale, op.bias, op.epsilon, x_by, (op.x.dtype.low, op.x.dtype.high), y_by)
+    return fit_normal_line(op.scale, op.bias, op.epsilon, x_by, (op.x.dtype.low, op.x.dtype.high), y_by)
 
 
 def _line_tables(line: NormalLine) -> list[Constants]:

@@ -17,10 +17,20 @@ from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
 from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.text import counted
-from qcgen.orion.arithmetic import HIGHEST, LOWEST, MAGNITUDE_MAX
-from qcgen.orion.intervals import accumulators, safe_codes
-from qcgen.orion.panics import Tests, run_time_tests
-from qcgen.orion.staircase import INT32_MAX, certify, fits_int32, reachable, thresholds
+from qcgen.orion import (
+    HIGHEST,
+    INT32_MAX,
+    LOWEST,
+    MAGNITUDE_MAX,
+    Tests,
+    accumulators,
+    certify,
+    fits_int32,
+    reachable,
+    run_time_tests,
+    safe_codes,
+    thresholds,
+)
 
 
 @dataclass(frozen=True)

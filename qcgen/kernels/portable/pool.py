@@ -26,7 +26,7 @@ from qcgen.kernels.pooling import (
     why_not_max,
 )
 from qcgen.kernels.portable.words import word, words
-from qcgen.requantize.average import MeanLine, fit_mean_line
+from qcgen.requantize.means import MeanLine, fit_mean_line
 
 
 @dataclass(frozen=True)

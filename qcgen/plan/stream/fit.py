@@ -13,56 +13,10 @@ from qcgen.kernels import Prepared
 from qcgen.options import spelt
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import TurnNumber
-from qcgen.plan.moves import extra_of, with_moves
-from qcgen.plan.sharing import Boundary
-from qcgen.plan.storage import InRows, Stored, lent_by_caller, store, whole_buffers
+from qcgen.plan.sharing import Boundary, bytes_of
+from qcgen.plan.storage import InRows, Stored, lent_by_caller, movable, store, whole_buffers
 from qcgen.plan.stream.choose import IMPOSSIBLE, TURN_BYTES, Chain, Choice, Chooser
 from qcgen.plan.stream.stages import COPY, MOST_ROWS, Stage, stage_of
-
-# Why a network cannot get its input row by row.
-
-
-def require_one_input(ports: Sequence[Port]) -> Problem | None:
-    """What is wrong if there is not exactly one input."""
-    inputs = [port for port in ports if port.direction == "input"]
-    if len(inputs) == 1:
-        return None
-    what = f"it has {len(inputs)} inputs, and rows are pushed of a single one"
-    return Problem("the network", what, f"leave {spelt(input='rows')} out")
-
-
-def why_not_pushed(steps: Sequence[Arranged], ports: Sequence[Port]) -> Problem:
-    """The first cause for which no chain of layers starts with rows of the only input."""
-    [x] = [port for port in ports if port.direction == "input"]
-    hint = f"leave {spelt(input='rows')} out"
-    where = f"input {x.tensor.name!r}"
-    if not x.tensor.dtype.is_quantized:
-        what = f"its elements are {x.tensor.dtype.value}, and layers of 8-bit integers alone run row by row"
-        return Problem(where, what, f"use {spelt(io='quantized')} if the network begins with QuantizeLinear, or {hint}")
-    if len(x.tensor.shape) != 4 or x.tensor.shape[0] != 1:
-        shape = ", ".join(map(str, x.tensor.shape))
-        return Problem(where, f"its shape is [{shape}], and rows are those of one image", hint)
-    first = steps[0].op
-    if "channels first" in x.layout:
-        what = "its channels lie first, so that no row lies in one piece"
-        return Problem(where, what, f"use {spelt(layout='nhwc')}, or {hint}")
-    if x.shape[1] > MOST_ROWS:
-        what = f"it has {x.shape[1]:,} rows, and images of at most {MOST_ROWS:,} run row by row"
-        return Problem(where, what, hint)
-    if steps[0].is_view or stage_of(steps[0], 0, 1) is None:
-        what = "it reads the input and does not run row by row"
-        return Problem(_node(first), what, hint)
-    readers = [step.op for step in steps if any(each.name == x.tensor.name for each in inputs_of(step.op))]
-    if len(readers) > 1:
-        what = "it reads the input, too, and no chain of layers that run row by row reaches from the first one to it"
-        return Problem(_node(readers[-1]), what, hint)
-    what = "it computes an output while rows come, before the caller says where outputs lie"
-    return Problem(_node(first), what, f"use {spelt(io_memory='arena')}, or {hint}")
-
-
-def _node(op: Operator) -> str:
-    return f"node {op.name!r} ({op.op_type})"
-
 
 SHARES = (1, 0.9, 0.75, 0.6)  # of a limit: chains that need more are avoided where tensors find no places
 
@@ -81,23 +35,23 @@ def fit(
     as many bytes as the cheapest choice needs. Raises ModelRejected if no choice fits ``arena``, with the least that
     was reached, or if the input cannot be pushed row by row.
     """
-    if boundary.is_pushed and (problem := require_one_input(boundary.ports)):
+    if boundary.is_pushed and (problem := _require_one_input(boundary.ports)):
         raise ModelRejected([problem])
     whole = None if boundary.is_pushed else store(steps, prepared, boundary)
     if whole is not None and arena != "least" and _fits(whole, arena):
         return (), whole
-    moved = None if boundary.is_pushed else with_moves(steps, prepared, boundary, _budget(arena))
+    moved = None if boundary.is_pushed else _with_moves(steps, prepared, boundary, _budget(arena))
     chooser = _chooser(steps, prepared, boundary, prepare, constants)
     least = chooser.least()
     if least is None:
-        raise ModelRejected([why_not_pushed(steps, boundary.ports)])
+        raise ModelRejected([_why_not_pushed(steps, boundary.ports)])
 
     def placed(choice: Choice) -> Stored:
         return _stored(steps, prepared, boundary, choice.chains, prepare)
 
     if arena != "least":
         found = _cheapest(chooser, placed, arena)
-        if moved is not None and (found is None or extra_of(moved, steps) <= found[0].extra):
+        if moved is not None and (found is None or _extra_of(moved, steps) <= found[0].extra):
             return (), moved
         if found is not None:
             return found[0].chains, found[1]
@@ -183,3 +137,87 @@ def _too_small(arena: int, least: Stored) -> ModelRejected:
     bytes_ = least.placement.bytes
     what = f"it does not fit an arena of {arena} bytes; the least that was reached is {bytes_} bytes"
     return ModelRejected([Problem("the network", what, f"use {spelt(arena=bytes_)} or {spelt(arena='least')}")])
+
+
+# Tensors that are moved between two layers, where that lets a network fit into fewer bytes.
+#
+# Where every layer writes its output some bytes before its input, the tensors of a chain wander down through the arena,
+# and the arena must be so much larger. A memmove of one of them between two layers takes it back.
+
+MOVED = 0.7  # instructions for each byte of a tensor that moves
+SMALL = 4  # tensors of less than one part in so many of the lower bound decide nothing
+
+
+def _with_moves(
+    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary, arena: int | None
+) -> Stored | None:
+    """Places in ``arena`` bytes, or in the fewest that are found, with few tensors that move; None if none fit."""
+    whole = store(steps, prepared, boundary)
+    roots = movable(steps, prepared, boundary)
+    moved = {name: size for name, size in roots.items() if size * SMALL > whole.placement.lower_bound}
+    best = _stored_moved(steps, prepared, boundary, moved)
+    limit = best.placement.bytes if arena is None else arena
+    if best.placement.bytes > limit or best.placement.bytes >= whole.placement.bytes:
+        return None
+    for name in sorted(moved, key=lambda name: -moved[name]):
+        fewer = {other: size for other, size in moved.items() if other != name}
+        found = _stored_moved(steps, prepared, boundary, fewer)
+        if found.placement.bytes <= limit:
+            best, moved = found, fewer
+    return best
+
+
+def _extra_of(stored: Stored, steps: Sequence[Arranged]) -> float:
+    """The instructions that moves take, estimated."""
+    return MOVED * sum(bytes_of(step.op.y) for step in steps if step.op.y.name in stored.computed)
+
+
+def _stored_moved(
+    steps: Sequence[Arranged], prepared: Sequence[Prepared | None], boundary: Boundary, moved: dict[str, int]
+) -> Stored:
+    return store(steps, prepared, boundary, moved=frozenset(moved))
+
+
+# Why a network cannot get its input row by row.
+
+
+def _require_one_input(ports: Sequence[Port]) -> Problem | None:
+    """What is wrong if there is not exactly one input."""
+    inputs = [port for port in ports if port.direction == "input"]
+    if len(inputs) == 1:
+        return None
+    what = f"it has {len(inputs)} inputs, and rows are pushed of a single one"
+    return Problem("the network", what, f"leave {spelt(input='rows')} out")
+
+
+def _why_not_pushed(steps: Sequence[Arranged], ports: Sequence[Port]) -> Problem:
+    """The first cause for which no chain of layers starts with rows of the only input."""
+    [x] = [port for port in ports if port.direction == "input"]
+    hint = f"leave {spelt(input='rows')} out"
+    where = f"input {x.tensor.name!r}"
+    if not x.tensor.dtype.is_quantized:
+        what = f"its elements are {x.tensor.dtype.value}, and layers of 8-bit integers alone run row by row"
+        return Problem(where, what, f"use {spelt(io='quantized')} if the network begins with QuantizeLinear, or {hint}")
+    if len(x.tensor.shape) != 4 or x.tensor.shape[0] != 1:
+        shape = ", ".join(map(str, x.tensor.shape))
+        return Problem(where, f"its shape is [{shape}], and rows are those of one image", hint)
+    first = steps[0].op
+    if "channels first" in x.layout:
+        what = "its channels lie first, so that no row lies in one piece"
+        return Problem(where, what, f"use {spelt(layout='nhwc')}, or {hint}")
+    if x.shape[1] > MOST_ROWS:
+        what = f"it has {x.shape[1]:,} rows, and images of at most {MOST_ROWS:,} run row by row"
+        return Problem(where, what, hint)
+    if steps[0].is_view or stage_of(steps[0], 0, 1) is None:
+        what = "it reads the input and does not run row by row"
+        return Problem(_node(first), what, hint)
+    readers = [step.op for step in steps if any(each.name == x.tensor.name for each in inputs_of(step.op))]
+    if len(readers) > 1:
+        what = "it reads the input, too, and no chain of layers that run row by row reaches from the first one to it"
+        return Problem(_node(readers[-1]), what, hint)
+    what = "it computes an output while rows come, before the caller says where outputs lie"
+    return Problem(_node(first), what, f"use {spelt(io_memory='arena')}, or {hint}")
+
+
+def _node(op: Operator) -> str:
+    return f"node {op.name!r} ({op.op_type})"

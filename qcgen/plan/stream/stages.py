@@ -22,9 +22,8 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Order
-from qcgen.plan.arrange import Arranged
+from qcgen.plan.arrange import Arranged, same, stored
 from qcgen.plan.memory import WORD, CopiedRows, RowsName, RowSums
-from qcgen.plan.orders import same, stored
 
 MOST_ROWS = 1024  # of an image that runs row by row: planning walks through all of them, and the order names each
 

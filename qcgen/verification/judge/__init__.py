@@ -18,12 +18,19 @@ from qcgen.ir.types import Array
 from qcgen.options import spelt
 from qcgen.reference import evaluate_all
 from qcgen.verification.compare import Difference, Outcome, add
-from qcgen.verification.judge.clamps import Clamps, only_inside
-from qcgen.verification.judge.engines import OPTIONS, CannotRun, Engine, OnnxRuntime, Reference, installed
+from qcgen.verification.judge.engines import (
+    OPTIONS,
+    CannotRun,
+    Engine,
+    OnnxRuntime,
+    Processor,
+    Reference,
+    installed,
+    this_processor,
+)
 from qcgen.verification.judge.micro import CRITERION, PACKAGE, MicroBench, installed_micro
 from qcgen.verification.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
-from qcgen.verification.judge.processor import Processor, this_processor
-from qcgen.verification.judge.rules import Rules, codes, nearer, numbers, saturating
+from qcgen.verification.judge.rules import Clamps, Rules, codes, nearer, numbers, only_inside, saturating
 
 AUTOMATIC = "auto"
 """onnxruntime where it is installed and can judge, else onnx, else own; of .tflite files tflm, else own."""

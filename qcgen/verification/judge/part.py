@@ -11,7 +11,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from qcgen.ir.graph import Origin, Value
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import DType
-from qcgen.load.ordering import unique_names
+from qcgen.load.nodes import unique_names
 
 OWN = "\njudged"
 """Ends the names of what a judge itself computes for a tensor that it is given, too; no tensor is called like this."""

@@ -1,6 +1,6 @@
 """Every kind of output step, driven in the C itself from both sides of the steps of its codes, at ties and near them.
 
-The sums of layers are driven by verify/sums.py; here is everything else.
+The sums of layers are driven by verification/sums.py; here is everything else.
 """
 
 from __future__ import annotations
@@ -34,9 +34,16 @@ from qcgen.progress import report_progress
 from qcgen.reference import evaluate_operator
 from qcgen.verification.layers import Bounds, layers_of
 from qcgen.verification.nodes import CalledNode, Nodes, WrongValue
+from qcgen.verification.steps.codes import (
+    of_channel_lookup,
+    of_conversion,
+    of_every_code,
+    of_lookup,
+    of_pairs,
+    of_quantize,
+    of_wide_pairs,
+)
 from qcgen.verification.steps.driven import Driven
-from qcgen.verification.steps.numbers import of_channel_lookup, of_conversion, of_every_code, of_lookup, of_quantize
-from qcgen.verification.steps.pairs import of_pairs, of_wide_pairs
 from qcgen.verification.steps.rows import of_normalization, of_softmax
 from qcgen.verification.steps.totals import Ends, of_average_pool, of_product, of_reduce, of_rounded_once
 

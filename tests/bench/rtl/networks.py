@@ -18,7 +18,7 @@ from qcgen.cores import RISCV_CORES
 from qcgen.emulate import measure
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
-from qcgen.verification.boundary import from_boundary, to_boundary
+from qcgen.verification.running import from_boundary, to_boundary
 from tests.bench.cortex_text import RTL_BEGIN, RTL_END
 from tests.bench.pages import DOCS, write_table
 from tests.bench.rtl.simulator import CORES, missing, run, simulator

@@ -1,1 +1,0 @@
-"""Orion's sign-magnitude fixed-point arithmetic: its operations, its intervals, its staircase."""

@@ -42,6 +42,13 @@ def tanh(x: Float32s) -> Float32s:
     return result
 
 
+def unfused_tanh(x: Float32s) -> Float32s:
+    """Equation (25) without fma and with x clamped to [-10, 10], as a GRU has it. Source: gru_output_gate_tanh."""
+    value = np.clip(x, np.float32(-10), np.float32(10))
+    square = value * value
+    return np.asarray(_horner(square, _TANH_P) * value / _horner(square, _TANH_Q), np.float32)
+
+
 def logistic(x: Float32s) -> Float32s:
     """Equation (19): 1 / (1 + e^-x) as max(x p(x^2) / q(x^2) + 1/2, 0), x clamped to [-18, 18]; above 1 by one ulp.
 

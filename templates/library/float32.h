@@ -322,3 +322,24 @@ static float qcgen_fused_tangent(float x)
     q = qcgen_fused(q, square, 4.89352518554385e-03f);
     return p * value / q;
 }
+
+/* tanh(x) as onnxruntime computes it in a GRU, without fused multiply-add, in every bit. NaN stays NaN. */
+static float qcgen_unfused_tangent(float x)
+{
+    const float above = x < -10.0f ? -10.0f : x;
+    const float value = above > 10.0f ? 10.0f : above;
+    const float square = value * value;
+    float p = -2.76076847742355e-16f;
+    float q = 1.19825839466702e-06f;
+
+    p = qcgen_rounded(p * square) + 2.00018790482477e-13f;
+    p = qcgen_rounded(p * square) + -8.60467152213735e-11f;
+    p = qcgen_rounded(p * square) + 5.12229709037114e-08f;
+    p = qcgen_rounded(p * square) + 1.48572235717979e-05f;
+    p = qcgen_rounded(p * square) + 6.37261928875436e-04f;
+    p = qcgen_rounded(p * square) + 4.89352455891786e-03f;
+    q = qcgen_rounded(q * square) + 1.18534705686654e-04f;
+    q = qcgen_rounded(q * square) + 2.26843463243900e-03f;
+    q = qcgen_rounded(q * square) + 4.89352518554385e-03f;
+    return p * value / q;
+}

@@ -25,15 +25,16 @@ DATA = Path(__file__).parent / "data" / "recurrent"
 RECORDED = np.load(DATA / "recorded.npz")
 
 
+@pytest.mark.parametrize("flags", [("-O0",), ("-O3", "-march=native", "-ffp-contract=fast")], ids=lambda f: f[0])
 @pytest.mark.parametrize("name", CASES)
-def test_the_c_computes_what_onnxruntime_computed(name):
+def test_the_c_computes_what_onnxruntime_computed(name, flags):
     """With float weights in every bit, with codes closer than what verify allows, since sums have another order."""
     artifact = qcgen.compile(model(name), name="layer")
     given = feeds(name)
     allowed = tolerances(artifact.program, evaluate_all(artifact.program, given))
     outputs = OUTPUTS[CASES[name].op_type]
     reference = evaluate(artifact.program, given)
-    for y, found in zip(outputs, artifact.load(("-O0",)).run(None, given), strict=True):
+    for y, found in zip(outputs, artifact.load(flags).run(None, given), strict=True):
         wanted = RECORDED[f"{name}.{y}"]
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         for numbers in (found, reference[y]):

@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0xc2f3687a
+#if GRU_HEADER_ID != 0x132070b9
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -160,6 +160,27 @@ GRU_CODE_ATTR static uint32_t gru_soft_float_multiply_add(uint32_t a, uint32_t b
                              : gru_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
+/* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
+GRU_CODE_ATTR static inline float gru_rounded(float number)
+{
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* in software each operation is a function call */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+    __asm__("" : "+t"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__x86_64__)
+    __asm__("" : "+x"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__riscv_flen)
+    __asm__("" : "+f"(number));
+    return number;
+#else
+    const volatile float stored = number;
+
+    return stored;
+#endif
+}
+
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 GRU_CODE_ATTR static inline float gru_fused(float a, float b, float c)
 {
@@ -225,24 +246,24 @@ GRU_CODE_ATTR static float gru_fused_logistic(float x)
     return number < 0.0f ? 0.0f : number;
 }
 
-/* tanh(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
-GRU_CODE_ATTR static float gru_fused_tangent(float x)
+/* tanh(x) as onnxruntime computes it in a GRU, without fused multiply-add, in every bit. NaN stays NaN. */
+GRU_CODE_ATTR static float gru_unfused_tangent(float x)
 {
-    const float above = x < -9.0f ? -9.0f : x;
-    const float value = above > 9.0f ? 9.0f : above;
+    const float above = x < -10.0f ? -10.0f : x;
+    const float value = above > 10.0f ? 10.0f : above;
     const float square = value * value;
     float p = -2.76076847742355e-16f;
     float q = 1.19825839466702e-06f;
 
-    p = gru_fused(p, square, 2.00018790482477e-13f);
-    p = gru_fused(p, square, -8.60467152213735e-11f);
-    p = gru_fused(p, square, 5.12229709037114e-08f);
-    p = gru_fused(p, square, 1.48572235717979e-05f);
-    p = gru_fused(p, square, 6.37261928875436e-04f);
-    p = gru_fused(p, square, 4.89352455891786e-03f);
-    q = gru_fused(q, square, 1.18534705686654e-04f);
-    q = gru_fused(q, square, 2.26843463243900e-03f);
-    q = gru_fused(q, square, 4.89352518554385e-03f);
+    p = gru_rounded(p * square) + 2.00018790482477e-13f;
+    p = gru_rounded(p * square) + -8.60467152213735e-11f;
+    p = gru_rounded(p * square) + 5.12229709037114e-08f;
+    p = gru_rounded(p * square) + 1.48572235717979e-05f;
+    p = gru_rounded(p * square) + 6.37261928875436e-04f;
+    p = gru_rounded(p * square) + 4.89352455891786e-03f;
+    q = gru_rounded(q * square) + 1.18534705686654e-04f;
+    q = gru_rounded(q * square) + 2.26843463243900e-03f;
+    q = gru_rounded(q * square) + 4.89352518554385e-03f;
     return p * value / q;
 }
 
@@ -302,7 +323,7 @@ GRU_CODE_ATTR static void gru_y_input_sums(const float *values, int32_t unit, fl
     sums[2] = sum_2;
 }
 
-/* gru_y: for the gates zrh of a unit, the sum of the weights times the state, in onnxruntime's order. */
+/* gru_y: for the gates zrh of a unit, the sum of the weights times the state is added, in onnxruntime's order. */
 GRU_CODE_ATTR static void gru_y_state_sums(const float *values, int32_t unit, float *sums)
 {
     enum { GATES = 3, TERMS = 3 };
@@ -317,9 +338,9 @@ GRU_CODE_ATTR static void gru_y_state_sums(const float *values, int32_t unit, fl
         sum_2 = gru_fused_any(w[2], values[k], sum_2);
         w += GATES;
     }
-    sums[0] = sum_0;
-    sums[1] = sum_1;
-    sums[2] = sum_2;
+    sums[0] += sum_0;
+    sums[1] += sum_1;
+    sums[2] += sum_2;
 }
 
 /* gru_y: one step of time: the state h becomes next. */
@@ -327,19 +348,20 @@ GRU_NOINLINE static void gru_y_step(const float *x, const float *h, float *next,
 {
     enum { GATES = 3, UNITS = 3 };
     float of_x[GATES];
-    float of_h[GATES];
 
     for (int32_t j = 0; j < UNITS; j++) {
         const int32_t unit = direction * UNITS + j;
         const float *const bias = &gru_y_bias[unit * GATES];
-        float update, reset, candidate;
+        float update, candidate;
 
         gru_y_input_sums(x, unit, of_x);
-        gru_y_state_sums(h, unit, of_h);
-        update = gru_fused_logistic(of_x[0] + of_h[0] + bias[0]);
-        reset = gru_fused_logistic(of_x[1] + of_h[1] + bias[1]);
-        candidate = gru_fused_tangent(of_x[2] + reset * (of_h[2] + gru_y_state_bias[unit]) + bias[2]);
-        next[j] = (1.0f - update) * candidate + update * h[j];
+        candidate = of_x[2];
+        of_x[2] = gru_y_state_bias[unit];
+        gru_y_state_sums(h, unit, of_x);
+        update = gru_fused_logistic(of_x[0] + bias[0]);
+        candidate += gru_rounded(of_x[2] * 0.5f * (1.0f + gru_unfused_tangent(0.5f * (of_x[1] + bias[1]))));
+        candidate = gru_unfused_tangent(candidate + bias[2]);
+        next[j] = gru_rounded((1.0f - update) * candidate) + gru_rounded(update * h[j]);
     }
 }
 

@@ -483,12 +483,11 @@ def fused(a: Array, b: Array, c: Array) -> Float32s:
     return result
 
 
-def product_of_floats(a: Float32s, b: Float32s, block: int) -> Float32s:
-    """Equation (93): the product of matrices of float32 numbers (..., M, K) and (..., K, N).
+def product_of_floats(a: Float32s, b: Float32s, block: int, total: Float32s | None = None) -> Float32s:
+    """Equation (93): the product of matrices of float32 numbers (..., M, K) and (..., K, N), added to a total.
 
     Source: MlasGemm with fused multiply-add. Checked: 0 of 9,049 numbers differ, of 19 shapes with up to 5,000 terms.
     """
-    total: Float32s | None = None
     with np.errstate(over="ignore", invalid="ignore"):
         for first in range(0, a.shape[-1], block):
             part = np.zeros((), np.float32)

@@ -523,10 +523,9 @@ def recurrent(
     keeps = ((True, True, True), (True, False, False), (False, True, False), (False, True, True))[seed % 4]
     keeps = keeps if kind == "lstm" else (*keeps[:2], False)
     y = Tensor("y", DType.FLOAT32, (steps * keeps[0] + keeps[1] + keeps[2], *state))
-    functions = tuple(FloatActivation(name) for name in ("Sigmoid", "Tanh", "Tanh")[: 3 if kind == "lstm" else 2])
     bias, is_lstm = numbers((ways, gates, units), 34, 0.3), kind == "lstm"
     states = (h, c) if is_lstm else (h, None)
-    op = Recurrent("layer", kind.upper(), kind, x, *states, y, *weights, bias, None, reverses, *keeps, functions)
+    op = Recurrent("layer", kind.upper(), kind, x, *states, y, *weights, bias, None, reverses, *keeps)
     return op, feeds[: 3 if is_lstm else 2]
 
 

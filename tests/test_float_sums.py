@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from judged import judge
 from marks import share_at_first
+from models import graph_model
 from onnx import TensorProto, helper
 from tools import require
 
@@ -45,3 +46,22 @@ def test_a_sum_is_onnxruntimes(case):
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(load(artifact.plan, artifact.files).run(None, feeds)[0], expected)
     assert exact(artifact.program) >= {"y"}
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("length", [1, 3, 10, 16, 29, 70])
+@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
+def test_a_softmax_is_onnxruntimes(op_type, length, layout):
+    """Of 192 rows, whose exponentials onnxruntime adds up by AVX512F."""
+    require("gcc")
+    pool = helper.make_node("MaxPool", ["x"], ["m"], kernel_shape=[1, 2])
+    nodes = [pool, helper.make_node(op_type, ["m"], ["y"], axis=1)]
+    model = graph_model(nodes, {"x": ("float", (4, length, 6, 9))}, {"y": None})
+    x = np.random.default_rng(length).normal(0, 2, (4, length, 6, 9)).astype(np.float32)
+    artifact = qcgen.compile(model, name="shares", layout=layout)
+    [expected] = judge(model, {"x": x})
+    [found] = evaluate(artifact.program, {"x": x}).values()
+    np.testing.assert_array_equal(found, expected)
+    given = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if layout == "nhwc" else x
+    [found] = artifact.load().run(None, {"x": given})
+    np.testing.assert_array_equal(found, expected)

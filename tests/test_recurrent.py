@@ -11,7 +11,7 @@ from judged import judge
 from models import graph_model, node_model
 from onnx import ModelProto, numpy_helper
 from qdq import Chain
-from recurrent_recorded import CASES, OUTPUTS, feeds, model
+from recurrent_recorded import CASES, GATES, LATE, OUTPUTS, feeds, model
 from tools import require
 
 import qcgen
@@ -25,15 +25,16 @@ DATA = Path(__file__).parent / "data" / "recurrent"
 RECORDED = np.load(DATA / "recorded.npz")
 
 
+@pytest.mark.parametrize("flags", [("-O0",), ("-O3", "-march=native", "-ffp-contract=fast")], ids=lambda f: f[0])
 @pytest.mark.parametrize("name", CASES)
-def test_the_c_computes_what_onnxruntime_computed(name):
-    """An LSTM in every bit; a GRU closer than what verify allows: both sum float32 numbers, in different orders."""
+def test_the_c_computes_what_onnxruntime_computed(name, flags):
+    """With float weights in every bit, with codes closer than what verify allows, since sums have another order."""
     artifact = qcgen.compile(model(name), name="layer")
     given = feeds(name)
     allowed = tolerances(artifact.program, evaluate_all(artifact.program, given))
     outputs = OUTPUTS[CASES[name].op_type]
     reference = evaluate(artifact.program, given)
-    for y, found in zip(outputs, artifact.load(("-O0",)).run(None, given), strict=True):
+    for y, found in zip(outputs, artifact.load(flags).run(None, given), strict=True):
         wanted = RECORDED[f"{name}.{y}"]
         assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
         for numbers in (found, reference[y]):
@@ -74,7 +75,7 @@ def test_quantized_weights_stay_codes(name, types):
 def streamed(op_type: str, frames: int) -> ModelProto:
     """A layer with its states as inputs and outputs, over some frames; the weights are the same for any number."""
     draw, chain, names = np.random.RandomState(3), Chain(), OUTPUTS[op_type]
-    gates = {"LSTM": 4, "GRU": 3}[op_type]
+    gates = GATES[op_type]
     sizes = {"w": (1, gates * 5, 4), "r": (1, gates * 5, 5), "b": (1, gates * 10)}
     weights = [chain.constant(name, draw.normal(0, 0.4, size).astype(np.float32)) for name, size in sizes.items()]
     states = ["h", "c"][: len(names) - 1]
@@ -84,17 +85,23 @@ def streamed(op_type: str, frames: int) -> ModelProto:
     return graph_model(chain.nodes, given, dict.fromkeys(names), chain.constants, opset=14)
 
 
-@pytest.mark.parametrize("inputs", [255, 256, 257, 600])
-def test_products_of_many_inputs_are_added_in_blocks_as_in_onnxruntime(inputs):
+@pytest.mark.parametrize(("inputs", "units"), [(255, 5), (256, 5), (257, 5), (600, 5), (3, 257)])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "GRU late", "GRU without a bias"])
+def test_products_of_many_terms_are_added_in_blocks_as_in_onnxruntime(name, inputs, units):
     require("gcc")
-    draw = np.random.RandomState(inputs)
-    sizes = {"w": (1, 20, inputs), "r": (1, 20, 5), "b": (1, 40)}
+    op_type, *kind = name.split(maxsplit=1)
+    draw, rows = np.random.RandomState(inputs), GATES[op_type] * units
+    sizes = {"w": (1, rows, inputs), "r": (1, rows, units)}
+    sizes |= {} if kind == ["without a bias"] else {"b": (1, 2 * rows)}
     weights = {name: draw.normal(0, 0.1, size).astype(np.float32) for name, size in sizes.items()}
-    layer = node_model("LSTM", {"x": ("float", (3, 1, inputs)), **weights}, opset=14, hidden_size=5)
-    given = {"x": draw.normal(0, 1, (3, 1, inputs)).astype(np.float32)}
+    attributes = {**(LATE if kind == ["late"] else {}), "hidden_size": units, "clip": 1.2}
+    layer = node_model(op_type, {"x": ("float", (3, 2, inputs)), **weights}, opset=14, **attributes)
+    given = {"x": draw.normal(0, 1, (3, 2, inputs)).astype(np.float32)}
+    artifact = qcgen.compile(layer, name="layer")
     [expected] = judge(layer, given)
-    [found] = qcgen.compile(layer, name="layer").load().run(None, given)
-    np.testing.assert_array_equal(found, expected)
+    [reference] = evaluate(artifact.program, given).values()
+    np.testing.assert_array_equal(artifact.load().run(None, given)[0], expected)
+    np.testing.assert_array_equal(reference, expected)
 
 
 @pytest.mark.parametrize("op_type", ["LSTM", "GRU"])
@@ -122,19 +129,33 @@ def test_what_is_not_a_number_stays_none(name):
         assert np.isnan(y).all()
 
 
-def test_a_wrong_gate_is_found():
-    artifact = qcgen.compile(model("lstm"), name="layer")
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("lstm", "return p * value / q;", "return p * value / q * 1.0002f;"),
+        ("gru", "of_x[1] + bias[1]", "(of_x[1] + 1e-7f) + bias[1]"),
+        (
+            "gru late",
+            "p = layer_rounded(p * square) + 4.8935",
+            "p = layer_fused(p, square, 4.89352455891786e-03f) + 0 * 4.8",
+        ),
+    ],
+)
+def test_a_wrong_gate_is_found(name, right, wrong):
+    artifact = qcgen.compile(model(name), name="layer")
     assert verify(artifact).is_right
     text = artifact.files["layer.c"]
-    wrong = text.replace("return p * value / q;", "return p * value / q * 1.0002f;")
+    wrong = text.replace(right, wrong)
     assert wrong != text
     assert not verify(replace(artifact, files={**artifact.files, "layer.c": wrong})).is_right
 
 
 def test_the_tolerance_grows_with_what_gates_sum_up():
-    artifact = qcgen.compile(model("gru"), name="layer")
-    small = tolerances(artifact.program, evaluate_all(artifact.program, feeds("gru")))["y"]
-    large = tolerances(artifact.program, evaluate_all(artifact.program, {**feeds("gru"), "x": 100 * feeds("gru")["x"]}))
+    artifact = qcgen.compile(model("gru int8"), name="layer")
+    small = tolerances(artifact.program, evaluate_all(artifact.program, feeds("gru int8")))["y"]
+    large = tolerances(
+        artifact.program, evaluate_all(artifact.program, {**feeds("gru int8"), "x": 100 * feeds("gru int8")["x"]})
+    )
     assert NETWORK <= small.max() < large["y"].max() / 10
 
 

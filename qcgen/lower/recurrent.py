@@ -8,17 +8,7 @@ from typing import Literal
 import numpy as np
 
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import (
-    GATES,
-    FloatActivation,
-    GateWeights,
-    Operator,
-    Recurrent,
-    Reshape,
-    Slice,
-    Tensor,
-    Transpose,
-)
+from qcgen.ir.program import GATES, GateWeights, Operator, Recurrent, Reshape, Slice, Tensor, Transpose
 from qcgen.ir.types import Array, DType
 from qcgen.lower.codes import codes_of
 from qcgen.lower.elementwise import quantized_by_extremes
@@ -29,8 +19,6 @@ RecurrentStep = Callable[[Tensor, Tensor], Operator]
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction begins with the last step."""
-
-SIGMOID, TANH = FloatActivation("Sigmoid"), FloatActivation("Tanh")
 
 
 def lower_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
@@ -74,7 +62,6 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
         outputs.keeps_states,
         outputs.keeps_last,
         outputs.keeps_cell,
-        (SIGMOID, TANH, TANH) if kind == "lstm" else (SIGMOID, TANH),
         clip or None,
         bool(source.integer("input_forget", 0)),
     )
@@ -108,7 +95,6 @@ def lower_dynamic_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
         outputs.keeps_states,
         outputs.keeps_last,
         outputs.keeps_cell,
-        (SIGMOID, TANH, TANH),
         scale=scale,
         zero_point=zero_point,
     )

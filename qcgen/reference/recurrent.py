@@ -1,4 +1,4 @@
-"""LSTM in float32, GRU by its definition in float64, LSTM in integers."""
+"""LSTM and GRU in float32, LSTM in integers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 from qcgen import arithmetic, functions
 from qcgen.ir.program import BLOCK, GateWeights, IntegerLstm, Recurrent
 from qcgen.ir.types import Array
-from qcgen.reference.activations import activate
 
-LstmStep = Callable[[Recurrent, int, Array, Array, Array], tuple[Array, Array]]
-"""From an operator, a direction, the sums of the input (B, G, H) and the states h and c (B, H) to the next states."""
+StateStep = Callable[[Recurrent, int, Array, Array, Array], tuple[Array, Array]]
+"""From an operator, a direction, the sums of the input (B, G, H) and the states h and c (B, H) to the next states.
+
+A GRU has no c, and gives back what it was given.
+"""
 
 
 def evaluate_recurrent(op: Recurrent, x: Array, *rest: Array) -> Array:
@@ -22,14 +24,12 @@ def evaluate_recurrent(op: Recurrent, x: Array, *rest: Array) -> Array:
         codes = x.astype(np.int64) - int(zero_point)
         sums = [_gate_sums(codes, op.weights, d, scale) for d in range(len(op.reverses))]
         return _step_by_step(op, sums, initial, _dynamic_step)
-    if op.kind == "lstm":
-        sums = [_gate_products(x, op.weights, d) for d in range(len(op.reverses))]
-        return _step_by_step(op, sums, rest, _step_in_order)
-    return _evaluate_gru(op, x, *rest)
+    sums = [_gate_products(x, _taps(op.weights, d)) for d in range(len(op.reverses))]
+    return _step_by_step(op, sums, rest, _lstm_step if op.kind == "lstm" else _gru_step)
 
 
-def _step_by_step(op: Recurrent, sums: Sequence[Array], initial: Sequence[Array], step: LstmStep) -> Array:
-    """An LSTM in float32; ``sums`` (T, B, G, H) are those of the inputs, by directions."""
+def _step_by_step(op: Recurrent, sums: Sequence[Array], initial: Sequence[Array], step: StateStep) -> Array:
+    """A layer in float32; ``sums`` (T, B, G, H) are those of the inputs, by directions."""
     rows, given = [], iter(initial)
     state = (len(op.reverses), op.x.shape[1], op.units)
     h, c = (
@@ -72,22 +72,54 @@ def _dynamic_step(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tup
         return _next_states(op, of_x + _gate_sums(codes, op.state_weights, d, np.asarray(scale)) + op.bias[d], c)
 
 
-def _gate_products(x: Array, weights: GateWeights, direction: int) -> Array:
-    """Equation (94): the sums of products of numbers (..., n) for each gate and unit (..., G, H), in blocks of 256."""
-    taps = weights.codes[direction]
+def _taps(weights: GateWeights, direction: int) -> Array:
+    """The weights of a direction as float32 numbers (G, H, n)."""
+    taps: Array = weights.codes[direction]
     if weights.scale is not None:
         taps = (taps.astype(np.int64) - weights.zero_point).astype(np.float32) * weights.scale[direction][..., None]
-    products = arithmetic.product_of_floats(x.reshape(-1, x.shape[-1]), taps.reshape(-1, taps.shape[-1]).T, BLOCK)
-    return products.reshape(*x.shape[:-1], *taps.shape[:2])
+    return taps
 
 
-def _step_in_order(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+def _gate_products(x: Array, taps: Array, onto: Array | None = None) -> Array:
+    """Equation (94): the sums of products of numbers (..., n) for each gate and unit (..., G, H), in blocks of 256.
+
+    They are added to the numbers ``onto``, one block after the other.
+    """
+    first, second = x.reshape(-1, x.shape[-1]), taps.reshape(-1, taps.shape[-1]).T
+    total = None if onto is None else onto.reshape(len(first), -1)
+    return arithmetic.product_of_floats(first, second, BLOCK, total).reshape(*x.shape[:-1], *taps.shape[:2])
+
+
+def _lstm_step(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     """Equation (94): the states h and c (B, H) after a step in direction d with ``of_x`` (B, G, H) of its input.
 
-    Source: onnxruntime's LSTM with packed weights. Checked: 0 of 1,275 outputs differ.
+    Source: onnxruntime's LSTM with packed weights. Checked: 0 of 3,986 outputs differ.
     """
     with np.errstate(all="ignore"):
-        return _next_states(op, _clipped(op, of_x + _gate_products(h, op.state_weights, d) + op.bias[d]), c)
+        sums = _gate_products(h, _taps(op.state_weights, d), of_x)
+        return _next_states(op, _clipped(op, sums + op.bias[d]), c)
+
+
+def _gru_step(op: Recurrent, d: int, of_x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    """Equation (97): the same of a GRU, the state h.
+
+    Source: onnxruntime's GRU with packed weights. Checked: 0 of 399,296 outputs differ.
+    """
+    taps, half, one = _taps(op.state_weights, d), np.float32(0.5), np.float32(1)
+    with np.errstate(all="ignore"):
+        onto = of_x.copy()
+        if op.state_bias is not None:
+            onto[:, 2] = op.state_bias[d]
+        sums = _gate_products(h, taps, onto)
+        z, r = (_clipped(op, sums[:, gate] + op.bias[d, gate]) for gate in (0, 1))
+        share = one + functions.unfused_tanh(half * r)
+        if op.state_bias is None:
+            total = _gate_products(h * half * share, taps[2:], of_x[:, 2])[:, 0]
+        else:
+            total = of_x[:, 2] + sums[:, 2] * half * share
+        candidate = functions.unfused_tanh(_clipped(op, total + op.bias[d, 2]))
+        update = functions.logistic(z)
+        return (one - update) * candidate + update * h, c
 
 
 def _next_states(op: Recurrent, numbers: Array, c: Array) -> tuple[Array, Array]:
@@ -95,23 +127,6 @@ def _next_states(op: Recurrent, numbers: Array, c: Array) -> tuple[Array, Array]
     i, o, forget = (functions.logistic(numbers[..., gate, :]) for gate in range(3))
     cell = c * (np.float32(1) - i if op.couples else forget) + i * functions.tanh(numbers[..., 3, :])
     return o * functions.tanh(cell), cell
-
-
-def _evaluate_gru(op: Recurrent, x: Array, *initial: Array) -> Array:
-    """Rounded to float32 at the end."""
-    directions, units = len(op.reverses), op.units
-    h = np.zeros((directions, x.shape[1], units)) if op.initial_h is None else initial[0].astype(np.float64)
-    weights, state_weights = matrix(op.weights), matrix(op.state_weights)
-    y = np.zeros((x.shape[0] + 1, directions, x.shape[1], units))
-    for d, is_reverse in enumerate(op.reverses):
-        now = h[d]
-        for t in range(x.shape[0])[:: -1 if is_reverse else 1]:
-            inputs = np.einsum("bi,ghi->gbh", x[t].astype(np.float64), weights[d]) + op.bias[d][:, None].astype(float)
-            now = _gru_step(op, d, inputs, state_weights[d], now)
-            y[t, d] = now
-        y[-1, d] = now
-    parts = (op.keeps_states, y[:-1]), (op.keeps_last, y[-1:])
-    return np.concatenate([part for is_kept, part in parts if is_kept]).astype(np.float32)
 
 
 def evaluate_integer_lstm(op: IntegerLstm, x: Array, h: Array, c: Array) -> Array:
@@ -139,17 +154,6 @@ def matrix(weights: GateWeights) -> Array:
     """The weights as float64 numbers (D, G, H, n)."""
     values: Array = weights.codes.astype(np.float64) - weights.zero_point
     return values if weights.scale is None else values * weights.scale[..., None].astype(np.float64)
-
-
-def _gru_step(op: Recurrent, d: int, inputs: Array, weights: Array, h: Array) -> Array:
-    f, g = op.activations
-    z, r = activate(f, _clipped(op, inputs[:2] + np.einsum("bk,ghk->gbh", h, weights[:2])))
-    if op.state_bias is None:
-        state = (r * h) @ weights[2].T
-    else:
-        state = r * (h @ weights[2].T + op.state_bias[d].astype(np.float64))
-    candidate = activate(g, _clipped(op, inputs[2] + state))
-    return np.asarray((1 - z) * candidate + z * h)
 
 
 def _clipped(op: Recurrent, values: Array) -> Array:

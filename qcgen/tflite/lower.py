@@ -248,7 +248,7 @@ def lower_log_softmax(source: TfliteOperands) -> tuple[Operator, ...]:
         result = source.y_in_float()
         if number.shape != result.shape or not number.shape:
             raise Refused(f"its output has the shape {result.shape}, its input {number.shape}", AGAIN)
-        return (FloatSoftmax(source.node.name, source.node.op_type, number, result, is_log=True),)
+        return (FloatSoftmax(source.node.name, source.node.op_type, number, result, is_log=True, by_library=True),)
     x, y = source.x(), source.y()
     if (y.scale, y.zero_point) != (1 / 16, 127):
         raise Refused("its output has not the scale 1/16 and the zero point 127", AGAIN)

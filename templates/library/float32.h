@@ -322,3 +322,54 @@ static float qcgen_fused_tangent(float x)
     q = qcgen_fused(q, square, 4.89352518554385e-03f);
     return p * value / q;
 }
+
+/* tanh(x) as onnxruntime computes it in a GRU, without fused multiply-add, in every bit. NaN stays NaN. */
+static float qcgen_unfused_tangent(float x)
+{
+    const float above = x < -10.0f ? -10.0f : x;
+    const float value = above > 10.0f ? 10.0f : above;
+    const float square = value * value;
+    float p = -2.76076847742355e-16f;
+    float q = 1.19825839466702e-06f;
+
+    p = qcgen_rounded(p * square) + 2.00018790482477e-13f;
+    p = qcgen_rounded(p * square) + -8.60467152213735e-11f;
+    p = qcgen_rounded(p * square) + 5.12229709037114e-08f;
+    p = qcgen_rounded(p * square) + 1.48572235717979e-05f;
+    p = qcgen_rounded(p * square) + 6.37261928875436e-04f;
+    p = qcgen_rounded(p * square) + 4.89352455891786e-03f;
+    q = qcgen_rounded(q * square) + 1.18534705686654e-04f;
+    q = qcgen_rounded(q * square) + 2.26843463243900e-03f;
+    q = qcgen_rounded(q * square) + 4.89352518554385e-03f;
+    return p * value / q;
+}
+
+/* The logarithm of a number from 1 on as the C library of onnxruntime has it, in double. NaN stays NaN. */
+static float qcgen_log_from_one(float x)
+{
+    static const double pieces[16][2] = { /* r near 1 / z for z from 0.7 to 1.4, and -ln r */
+        {1.398907162146528, -0.33569133332882284}, {1.3403141896637998, -0.2929040563774074},
+        {1.286432210124115, -0.2518726580937369}, {1.2367150214269895, -0.21245868807117255},
+        {1.1906977166711752, -0.17453945183745634}, {1.1479821020556429, -0.1380057072319758},
+        {1.1082251448272158, -0.10275976698545139}, {1.0711297413057381, -0.06871392447020525},
+        {1.036437278977283, -0.0357891387398228}, {1.0, 0.0},
+        {0.9492859795739057, 0.05204517742929496}, {0.8951049428609004, 0.11081431298787942},
+        {0.8476821620351103, 0.1652495223695143}, {0.8050314851692001, 0.21687389031699977},
+        {0.7664671008843108, 0.2659635028121397}, {0.731428603316328, 0.3127556664073557},
+    };
+    uint32_t word, above;
+    double rest, square, p;
+    float z;
+
+    if (!(x >= 1.0f)) {
+        return x;
+    }
+    (void)memcpy(&word, &x, sizeof word);
+    above = word - UINT32_C(0x3f330000);
+    word -= above & UINT32_C(0xff800000);
+    (void)memcpy(&z, &word, sizeof z);
+    rest = (double)z * pieces[above >> 19 & 15u][0] - 1.0;
+    square = rest * rest;
+    p = 0.333456765744066 * rest - 0.4999997485802103 - 0.25089342214237154 * square;
+    return (float)(p * square + (0.6931471805599453 * (double)(above >> 23) + pieces[above >> 19 & 15u][1] + rest));
+}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from qcgen.ir.program.elementwise import Scaling
-from qcgen.ir.program.epilogue import FloatActivation
 from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
@@ -40,8 +39,8 @@ class Recurrent:
     ``initial_h`` and ``initial_c`` (D, B, H) are what the states start with, None: zeros. ``bias`` (D, G, H) is the sum
     of both biases; ``state_bias`` (D, H) is what a GRU adds to R h before it is multiplied by the reset gate, None: the
     reset gate multiplies h itself (linear_before_reset is 0). ``reverses`` says of each direction whether it begins
-    with the last step. ``activations`` are ONNX's f, g and h, a GRU has no h; ``clip`` bounds what f and g
-    are given, None: nothing does. ``couples``: the forget gate of an LSTM is 1 less its input gate (input_forget).
+    with the last step. ``clip`` bounds what gates are given, None: nothing does. ``couples``: the forget gate of an
+    LSTM is 1 less its input gate (input_forget).
 
     With ``scale`` () float32 and ``zero_point`` () uint8, which are computed, x are codes uint8 of an LSTM, and h is
     quantized before each step: like x, by its smallest and largest element (DynamicQuantizeLSTM). Sums of codes are
@@ -63,7 +62,6 @@ class Recurrent:
     keeps_states: bool
     keeps_last: bool
     keeps_cell: bool
-    activations: tuple[FloatActivation, ...]
     clip: float | None = None
     couples: bool = False
     scale: Tensor | None = None
@@ -85,12 +83,11 @@ class Recurrent:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether it is an LSTM of float32 numbers and weights, which onnxruntime computes by (94).
+        """Whether it has float32 numbers and weights, which onnxruntime adds up by (94).
 
         Weights behind a DequantizeLinear it does not pack, and takes products of one row in another order.
         """
-        scales = (self.weights.scale, self.state_weights.scale, self.scale)
-        return self.kind == "lstm" and all(scale is None for scale in scales)
+        return all(scale is None for scale in (self.weights.scale, self.state_weights.scale, self.scale))
 
     @property
     def gates(self) -> int:

@@ -205,13 +205,17 @@ class InstanceNorm:
 
 @dataclass(frozen=True)
 class FloatSoftmax:
-    """Softmax of float32 numbers over the last axis, or with ``is_log`` its logarithm."""
+    """Softmax of float32 numbers over the last axis, or with ``is_log`` its logarithm.
+
+    ``by_library``: by expf and logf, added up one by one, as TensorFlow Lite has the logarithm.
+    """
 
     name: str
     op_type: str
     x: Tensor
     y: Tensor
     is_log: bool = False
+    by_library: bool = False
 
 
 # Products of two matrices neither of which need be constant.

@@ -28,6 +28,7 @@ class Rows(Context):
     scale: float | None  # the one of all codes
     has_scales: bool  # one for each gate of each unit
     is_chunked: bool  # products are summed in blocks, of float weights
+    is_added: bool  # their sums to numbers that are there
     terms: str  # what is multiplied by weights: INPUTS or UNITS numbers
     of: str  # the same in words
 
@@ -98,7 +99,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     parts = [("input", op.weights, every, "INPUTS", "the step's input")]
     parts.append(("state", op.state_weights, every if late else every[:2], "UNITS", "the state"))
     parts += [] if late else [("reset", op.state_weights, every[2:], "UNITS", "the state times the reset gate")]
-    packed = [_packed(*part) for part in parts]
+    packed = [_packed(op.kind, *part) for part in parts]
     context = RecurrentContext(
         kind=op.kind,
         letters=GATES[op.kind],
@@ -128,7 +129,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 
 
 def _packed(
-    role: str, weights: GateWeights, gates: tuple[int, ...], terms: str, of: str
+    kind: str, role: str, weights: GateWeights, gates: tuple[int, ...], terms: str, of: str
 ) -> tuple[Rows, list[Constants]]:
     codes = weights.codes[:, list(gates)]
     directions, count, units, length = codes.shape
@@ -144,7 +145,8 @@ def _packed(
     has_scales = scale is not None and not is_one
     c_type = DType.of(codes).c
     is_chunked = scale is None and length > BLOCK
-    return Rows(role, gates, c_type, weights.zero_point, one, has_scales, is_chunked, terms, of), tables
+    is_added = role != "input" and (is_chunked or kind == "gru")
+    return Rows(role, gates, c_type, weights.zero_point, one, has_scales, is_chunked, is_added, terms, of), tables
 
 
 def by_unit(role: str, values: Float32s, meaning: str) -> Constants:

@@ -48,6 +48,7 @@ class FloatSoftmaxContext(Context):
 
     rows: Rows
     is_log: bool  # the logarithms of the shares
+    by_library: bool  # by expf and logf, one after the other
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -92,7 +93,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def prepare_float(op: Operator, setting: Setting) -> Prepared:
     """No constants."""
     assert isinstance(op, FloatSoftmax)
-    context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log)
+    context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log, op.by_library)
     return Prepared((), context, (), Certificate(), in_place(op.x, setting))
 
 

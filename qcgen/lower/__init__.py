@@ -45,11 +45,11 @@ from qcgen.lower.conv import lower_conv, lower_conv_integer
 from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
 from qcgen.lower.recurrent import lower_dynamic_lstm, lower_gru, lower_lstm
-from qcgen.lower.source import tensor_of
-from qcgen.lower.truth import TRUTH, as_numbers
+from qcgen.lower.source import Source, tensor_of
+from qcgen.lower.truth import KINDS, as_numbers, lower_comparison, lower_logic, lower_where
 from qcgen.options import spelt
 
-Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
+Lowering = Callable[[Source], Operator | tuple[Operator, ...]]
 """From a node to what it means, in execution order."""
 
 LOWERINGS: dict[tuple[str, str], Lowering] = {
@@ -137,7 +137,9 @@ LOWERINGS: dict[tuple[str, str], Lowering] = {
     (NHWC_DOMAIN, "GlobalMaxPool"): pool.lower_global_max_pool,
     (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
     (NHWC_DOMAIN, "QLinearConv"): lower_conv,
-    **TRUTH,
+    **{("", op_type): lower_comparison for op_type in KINDS},
+    **{("", op_type): lower_logic for op_type in ("And", "Not", "Or", "Xor")},
+    ("", "Where"): lower_where,
     DYNAMIC_LSTM: lower_dynamic_lstm,
 }
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
@@ -229,7 +231,7 @@ def _lower_nodes(graph: Graph) -> list[Operator]:
     for node in graph.nodes:
         if node.op_type == "QuantizeLinear" and node.outputs[0] in made:
             continue  # an operator in front of it computes the codes
-        lowered = LOWERINGS[node.domain, node.op_type](node, graph)
+        lowered = LOWERINGS[node.domain, node.op_type](Source(node, graph))
         operators += lowered if isinstance(lowered, tuple) else (lowered,)
         made.add(operators[-1].y.name)
     return operators

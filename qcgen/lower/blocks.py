@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Operator, Reshape, Tensor, Transpose
 from qcgen.lower.source import Source
 
@@ -10,9 +9,8 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 """What brings the channels of an image behind its pixels, where they lie in memory, and back: mostly no code."""
 
 
-def lower_depth_to_space(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_depth_to_space(source: Source) -> tuple[Operator, ...]:
     """DepthToSpace, DCR and CRD: the channels of a pixel become a block of pixels."""
-    source = Source(node, graph)
     batch, channels, height, width = source.tensor(0).shape
     size = source.integer("blocksize", 1)
     depth = channels // size**2
@@ -23,9 +21,8 @@ def lower_depth_to_space(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return _rearranged(source, split, perm, (batch, height * size, width * size, depth))
 
 
-def lower_space_to_depth(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_space_to_depth(source: Source) -> tuple[Operator, ...]:
     """SpaceToDepth: a block of pixels becomes the channels of one."""
-    source = Source(node, graph)
     batch, channels, height, width = source.tensor(0).shape
     size = source.integer("blocksize", 1)
     split = (batch, height // size, size, width // size, size, channels)

@@ -26,17 +26,17 @@ from qcgen.lower.windows import cropped, geometry_of
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
 
-def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_conv_integer(source: Source) -> tuple[Operator, ...]:
     """ConvInteger: (x, w, x_zero_point, w_zero_point), the accumulators themselves."""
-    source, layout = Source(node, graph), _layout(node)
+    layout = _layout(source.node)
     geometry, axes = conv_geometry(source)
     is_known, channels = not source.has(2) or source.is_constant(2), geometry.out_channels
     zero = int(source.number(2, 0)) if is_known else 0
     x = replace(source.tensor(0, layout=layout), zero_point=zero if is_known else None)
     zeros = per_channel(source.array(3) if source.has(3) else np.zeros(1), channels).astype(np.int32)
-    numbers = (geometry, zero, source.array(1), zeros, np.zeros(channels, np.int32))
-    conv = Conv(node.name, node.op_type, x, source.result(layout=layout), *numbers, RawAccumulator())
-    return corrected(cropped(conv, axes, graph), None if is_known else node.inputs[2], graph)
+    y, weights, bias = source.result(layout=layout), source.array(1), np.zeros(channels, np.int32)
+    conv = Conv(*source.called, x, y, geometry, zero, weights, zeros, bias, RawAccumulator())
+    return corrected(cropped(conv, axes, source.graph), None if is_known else source.node.inputs[2], source.graph)
 
 
 def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Graph) -> tuple[Operator, ...]:
@@ -68,17 +68,17 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
     return (*before, replace(conv, y=x), correction)
 
 
-def lower_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_conv(source: Source) -> tuple[Operator, ...]:
     """Convolutions: Conv of float32 numbers, float64 or codes, FusedConv and NhwcFusedConv, (X, W, B); QLinearConv."""
-    source, layout = Source(node, graph), _layout(node)
+    layout = _layout(source.node)
     geometry, axes = conv_geometry(source)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     none, weights = np.zeros(geometry.out_channels, np.int32), source.array(place_of(source, 1))
     bias = source.array(2) if source.has(2) and x.dtype.is_float else none.astype(x.dtype.numpy)
-    conv = Conv(node.name, node.op_type, x, y, geometry, 0, weights, none, bias, _activation(node))
-    is_float = node.op_type != "QLinearConv" and (node.domain, node.op_type) != ("", "Conv")
+    conv = Conv(*source.called, x, y, geometry, 0, weights, none, bias, _activation(source.node))
+    is_float = source.node.op_type != "QLinearConv" and (source.node.domain, source.node.op_type) != ("", "Conv")
     ends = None if is_float else ends_of(source, 0)
-    return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, graph)
+    return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, source.graph)
 
 
 def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from qcgen import arithmetic, functions
 from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     BinaryKind,
     Convert,
@@ -34,29 +33,27 @@ from qcgen.lower.source import Source, quantization_of
 from qcgen.lower.truth import to_truth
 
 
-def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_quantize(source: Source) -> tuple[Operator, ...]:
     """QuantizeLinear, per tensor: (x, y_scale, y_zero_point)."""
-    source = Source(node, graph)
-    return (Quantize(node.name, node.op_type, source.tensor(0), source.result(source.quantization(1, 2))),)
+    return (Quantize(*source.called, source.tensor(0), source.result(source.quantization(1, 2))),)
 
 
-def lower_dynamic_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_dynamic_quantize(source: Source) -> tuple[Operator, ...]:
     """DynamicQuantizeLinear: codes of 8 bits, and the scale and the zero point that it finds for each input."""
-    source = Source(node, graph)
     scale, zero_point = (
         source.result(index=index)
-        if index < len(node.outputs) and node.outputs[index]
+        if index < len(source.node.outputs) and source.node.outputs[index]
         else source.inner(suffix, dtype, ())
         for index, suffix, dtype in ((1, "scale", DType.FLOAT32), (2, "zero_point", DType.UINT8))
     )
-    return quantized_by_extremes(source, scale, zero_point, source.result() if node.outputs[0] else None)
+    return quantized_by_extremes(source, scale, zero_point, source.result() if source.node.outputs[0] else None)
 
 
 def quantized_by_extremes(
     source: Source, scale: Tensor, zero_point: Tensor, codes: Tensor | None
 ) -> tuple[Operator, ...]:
     """The first input's scale and zero point, from its smallest and largest number, and its codes, if they are used."""
-    called = (source.node.name, source.node.op_type)
+    called = source.called
     x, extremes = source.tensor(0), source.inner("extremes", DType.FLOAT32, (2,))
     made = () if codes is None else (DynamicQuantize(*called, x, scale, zero_point, codes),)
     return (
@@ -67,10 +64,9 @@ def quantized_by_extremes(
     )
 
 
-def lower_dequantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_dequantize(source: Source) -> tuple[Operator, ...]:
     """DequantizeLinear, per tensor: (x, x_scale, x_zero_point)."""
-    source = Source(node, graph)
-    return (Dequantize(node.name, node.op_type, source.tensor(0, source.quantization(1, 2)), source.result()),)
+    return (Dequantize(*source.called, source.tensor(0, source.quantization(1, 2)), source.result()),)
 
 
 def _of_codes(source: Source, kind: BinaryKind, a: Tensor, b: Tensor, y: Tensor) -> tuple[Operator, ...]:
@@ -85,7 +81,7 @@ def _of_codes(source: Source, kind: BinaryKind, a: Tensor, b: Tensor, y: Tensor)
         before = (*of_a, *of_b)
         if kind == "add" and _repeats_innermost(a, b):
             a, b = b, a
-    return (*before, QuantizedBinary(source.node.name, source.node.op_type, kind, a, b, y))
+    return (*before, QuantizedBinary(*source.called, kind, a, b, y))
 
 
 def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
@@ -96,14 +92,13 @@ def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
     return any(first == 1 for first, _ in inner)
 
 
-def lower_qlinear_sigmoid(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_qlinear_sigmoid(source: Source) -> tuple[Operator, ...]:
     """QLinearSigmoid: (X, scale, zero point, Y_scale, Y_zero_point)."""
-    return _table(Source(node, graph), functions.logistic)
+    return _table(source, functions.logistic)
 
 
-def lower_qlinear_leaky_relu(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_qlinear_leaky_relu(source: Source) -> tuple[Operator, ...]:
     """QLinearLeakyRelu: inputs as of QLinearSigmoid."""
-    source = Source(node, graph)
     alpha = source.real("alpha", 0.01)
     return _table(source, lambda x: functions.leaky_relu(x, alpha))
 
@@ -119,37 +114,35 @@ def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], 
     codes = np.arange(x.dtype.low, x.dtype.high + 1)
     values = function(arithmetic.dequantize(codes, x_by.scale, x_by.zero_point))
     table = arithmetic.quantize(values, y_by.scale, y_by.zero_point, y.dtype.low, y.dtype.high)
-    return Lookup(source.node.name, source.node.op_type, x, y, table)
+    return Lookup(*source.called, x, y, table)
 
 
-def lower_cast(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_cast(source: Source) -> tuple[Operator, ...]:
     """Cast to another type, or to the one that is there."""
-    source, to = Source(node, graph), node.attributes.get("to")
+    to = source.node.attributes.get("to")
     if isinstance(to, int) and element_type(to) is DType.BOOL:
-        return to_truth(node, graph)
+        return to_truth(source)
     x, y = source.tensor(0), source.result()
     if x.dtype is y.dtype:
-        return lower_same(node, graph)
-    return (Convert(node.name, node.op_type, x, y),)
+        return lower_same(source)
+    return (Convert(*source.called, x, y),)
 
 
-def lower_same(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_same(source: Source) -> tuple[Operator, ...]:
     """Operators that change nothing: Identity, Dropout."""
-    source = Source(node, graph)
-    return (Reshape(node.name, node.op_type, source.tensor(0), source.result()),)
+    return (Reshape(*source.called, source.tensor(0), source.result()),)
 
 
-def lower_activation(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_activation(source: Source) -> tuple[Operator, ...]:
     """Relu, Clip and the other activations of ai.onnx; of 8-bit codes, Relu and Clip compare the codes themselves."""
-    source = Source(node, graph)
     x, y = source.tensor(0), source.result()
-    activation = _ACTIVATIONS[node.op_type](source)
+    activation = _ACTIVATIONS[source.node.op_type](source)
     if x.dtype.is_float:
-        return (FloatUnary(node.name, node.op_type, x, y, activation),)
+        return (FloatUnary(*source.called, x, y, activation),)
     low, high = activation.params if activation.kind == "Clip" else (0, x.dtype.high)
     codes = np.arange(x.dtype.low, x.dtype.high + 1)
     table = np.minimum(np.maximum(codes, int(max(low, x.dtype.low))), int(min(high, x.dtype.high)))
-    return (Lookup(node.name, node.op_type, x, y, table),)
+    return (Lookup(*source.called, x, y, table),)
 
 
 def _clip(source: Source) -> FloatActivation:
@@ -182,10 +175,10 @@ _KINDS: dict[str, Literal["add", "mul", "sub"]] = {
 }
 
 
-def lower_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_binary(source: Source) -> tuple[Operator, ...]:
     """Two tensors, float32 or codes; Div, and Sub where no code has 16 bits, in float32."""
-    source, kind = Source(node, graph), _KINDS.get(node.op_type)
+    kind = _KINDS.get(source.node.op_type)
     ends = None if kind is None else ends_of(source, 0, 1)
     if ends is not None and kind is not None and (are_wide(ends) or kind != "sub"):
         return _of_codes(source, kind, *ends)
-    return (FloatBinary(node.name, node.op_type, kind or "div", source.tensor(0), source.tensor(1), source.result()),)
+    return (FloatBinary(*source.called, kind or "div", source.tensor(0), source.tensor(1), source.result()),)

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator, Reshape
 from qcgen.ir.types import DType
 from qcgen.lower.source import Source
@@ -57,39 +56,36 @@ FUNCTIONS: Mapping[tuple[str, str], Callable[[Source], FloatActivation]] = {
 CHOICES: Mapping[str, Literal["max", "min"]] = {"Max": "max", "Min": "min"}
 
 
-def lower_function(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_function(source: Source) -> tuple[Operator, ...]:
     """A function of float32 numbers; between DequantizeLinear and QuantizeLinear, alone or in chains, a table."""
-    source = Source(node, graph)
-    activation = FUNCTIONS[node.domain, node.op_type](source)
-    return (FloatUnary(node.name, node.op_type, source.tensor(0), source.result(), activation),)
+    activation = FUNCTIONS[source.node.domain, source.node.op_type](source)
+    return (FloatUnary(*source.called, source.tensor(0), source.result(), activation),)
 
 
-def lower_power(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_power(source: Source) -> tuple[Operator, ...]:
     """Pow of float32 tensors; a function of one where the exponent is a constant number."""
-    source = Source(node, graph)
     x, exponent, y = source.tensor(0), source.tensor(1), source.result()
     if source.is_constant(1) and x.shape == y.shape and source.array(1).size == 1:
-        return (FloatUnary(node.name, node.op_type, x, y, FloatActivation("Pow", (source.number(1),))),)
-    return (FloatBinary(node.name, node.op_type, "pow", x, exponent, y),)
+        return (FloatUnary(*source.called, x, y, FloatActivation("Pow", (source.number(1),))),)
+    return (FloatBinary(*source.called, "pow", x, exponent, y),)
 
 
-def lower_choice(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_choice(source: Source) -> tuple[Operator, ...]:
     """Max and Min of float32 tensors, two at a time; NaN wins."""
-    source, first = Source(node, graph), Source(node, graph).tensor(0)
-    if len(node.inputs) == 1:
-        return (Reshape(node.name, node.op_type, first, source.result()),)
+    first = source.tensor(0)
+    if len(source.node.inputs) == 1:
+        return (Reshape(*source.called, first, source.result()),)
     operators: list[Operator] = []
-    for index in range(1, len(node.inputs)):
-        second, is_last = source.tensor(index), index == len(node.inputs) - 1
+    for index in range(1, len(source.node.inputs)):
+        second, is_last = source.tensor(index), index == len(source.node.inputs) - 1
         shape = np.broadcast_shapes(first.shape, second.shape)
         y = source.result() if is_last else source.inner(f"of{index + 1}", DType.FLOAT32, shape)
-        operators.append(FloatBinary(node.name, node.op_type, CHOICES[node.op_type], first, second, y))
+        operators.append(FloatBinary(*source.called, CHOICES[source.node.op_type], first, second, y))
         first = y
     return tuple(operators)
 
 
-def lower_prelu(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_prelu(source: Source) -> tuple[Operator, ...]:
     """PRelu of float32 numbers: x, or slope * x below 0."""
-    source = Source(node, graph)
     tensors = source.tensor(0), source.tensor(1), source.result()
-    return (FloatBinary(node.name, node.op_type, "prelu", *tensors),)
+    return (FloatBinary(*source.called, "prelu", *tensors),)

@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 
 from qcgen.arithmetic import Quantization, requantization_scale
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
     ConvGeometry,
@@ -49,18 +48,8 @@ def row_geometry(x: Tensor, columns: int) -> ConvGeometry:
 
 
 def _product(source: Source, x: Tensor, y: Tensor, x_zero_point: int, b: Matrix, epilogue: Epilogue) -> Conv:
-    return Conv(
-        name=source.node.name,
-        op_type=source.node.op_type,
-        x=x,
-        y=y,
-        geometry=row_geometry(x, b.weights.shape[0]),
-        x_zero_point=x_zero_point,
-        weights=b.weights,
-        w_zero_point=b.zero_point,
-        bias=b.bias,
-        epilogue=epilogue,
-    )
+    geometry = row_geometry(x, b.weights.shape[0])
+    return Conv(*source.called, x, y, geometry, x_zero_point, b.weights, b.zero_point, b.bias, epilogue)
 
 
 class Matrix:
@@ -89,16 +78,16 @@ def _computed(
     epilogue: Requantize | RawAccumulator | FloatActivation,
 ) -> tuple[Operator, ...]:
     """The product of two operands; a that is a vector becomes a row, b a column."""
-    name, op_type = source.node.name, source.node.op_type
+    called = source.called
     row, column = ((1, *a.shape) if len(a.shape) == 1 else a.shape), ((*b.shape, 1) if len(b.shape) == 1 else b.shape)
     first, a_views = _as_matrix(source, a, "row", row)
     second, b_views = _as_matrix(source, b, "column", column)
     if not a_views and not b_views:
-        return (MatMul(name, op_type, a, b, y, *zero_points, epilogue),)
+        return (MatMul(*called, a, b, y, *zero_points, epilogue),)
     shape = (*np.broadcast_shapes(row[:-2], column[:-2]), row[-2], column[-1])
     product = source.reshaped("matrix", y, shape)
-    matmul = MatMul(name, op_type, first, second, product, *zero_points, epilogue)
-    return (*a_views, *b_views, matmul, Reshape(name, op_type, product, y))
+    matmul = MatMul(*called, first, second, product, *zero_points, epilogue)
+    return (*a_views, *b_views, matmul, Reshape(*called, product, y))
 
 
 def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -> tuple[Tensor, tuple[Operator, ...]]:
@@ -106,12 +95,11 @@ def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -
     if x.shape == shape:
         return x, ()
     matrix = source.reshaped(suffix, x, shape)
-    return matrix, (Reshape(source.node.name, source.node.op_type, x, matrix),)
+    return matrix, (Reshape(*source.called, x, matrix),)
 
 
-def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_matmul_integer(source: Source) -> tuple[Operator, ...]:
     """MatMulInteger: (A, B, a_zero_point, b_zero_point), the sums; B or a_zero_point may be computed."""
-    source = Source(node, graph)
     is_known = not source.has(2) or source.is_constant(2)
     zero_point = int(source.number(2, 0)) if is_known else 0
     if not has_constant_matrix(source, 1):
@@ -119,7 +107,7 @@ def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), zero_points, RawAccumulator())
     b = Matrix(source.array(1), source.array(3) if source.has(3) else None)
     product = _product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator())
-    return corrected((product,), None if is_known else node.inputs[2], graph)
+    return corrected((product,), None if is_known else source.node.inputs[2], source.graph)
 
 
 def _dequantized(source: Source, x: Tensor, b: Matrix, x_scale: float, b_scale: Array) -> tuple[Operator, ...]:
@@ -129,7 +117,7 @@ def _dequantized(source: Source, x: Tensor, b: Matrix, x_scale: float, b_scale: 
         product = float(np.float32(x_scale) * b_scale.astype(np.float32).reshape(()))
     acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(product, 0))
     raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
-    return (raw, Dequantize(source.node.name, source.node.op_type, acc, y))
+    return (raw, Dequantize(*source.called, acc, y))
 
 
 def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
@@ -137,16 +125,16 @@ def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
     if not source.integer("transA", 0):
         return a, ()
     x = source.reshaped("transposed", a, a.shape[::-1])
-    return x, (Transpose(source.node.name, source.node.op_type, a, x, (1, 0)),)
+    return x, (Transpose(*source.called, a, x, (1, 0)),)
 
 
-def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_gemm(source: Source) -> tuple[Operator, ...]:
     """Gemm: alpha * A * B + beta * C of codes, or in float32, alpha and beta multiplied into the constants.
 
     QGemm: (A, scale, zero point, B, scale, zero point, C, y_scale, y_zero_point); float without y_scale. It computes
     fl32(fl32(alpha * a_scale) * b_scale), divided by y_scale if there is one; C is int32 and is not multiplied.
     """
-    source, is_spelt = Source(node, graph), node.op_type == "QGemm"
+    is_spelt = source.node.op_type == "QGemm"
     weights, is_transposed = source.array(place_of(source, 1)), source.integer("transB", 0)
     matrix = weights.T if is_transposed else weights
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
@@ -162,12 +150,11 @@ def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (*before, product)
 
 
-def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_matmul(source: Source) -> tuple[Operator, ...]:
     """MatMul of codes or in float32, b constant or computed.
 
     QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point).
     """
-    source = Source(node, graph)
     second = place_of(source, 1)
     if has_constant_matrix(source, second):
         matrix = Matrix(source.array(second))

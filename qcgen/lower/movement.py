@@ -7,46 +7,41 @@ from collections.abc import Callable
 import numpy as np
 
 from qcgen.infer.shape import split_evenly
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import Concat, Operator, Pad, Reshape, Resize, Slice, Transpose
 from qcgen.lower.elementwise import lookup
 from qcgen.lower.places import nearest_places
 from qcgen.lower.source import Source
 
 
-def lower_transpose(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_transpose(source: Source) -> tuple[Operator, ...]:
     """Transpose; the axes are reversed by default."""
-    source = Source(node, graph)
     x = source.tensor(0)
     perm = source.attribute_integers("perm") or tuple(reversed(range(len(x.shape))))
-    return (Transpose(node.name, node.op_type, x, source.result(), perm),)
+    return (Transpose(*source.called, x, source.result(), perm),)
 
 
-def lower_reshape(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_reshape(source: Source) -> tuple[Operator, ...]:
     """Reshape, Flatten, Squeeze and Unsqueeze: inference has found the shape."""
-    source = Source(node, graph)
-    return (Reshape(node.name, node.op_type, source.tensor(0), source.result()),)
+    return (Reshape(*source.called, source.tensor(0), source.result()),)
 
 
-def lower_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_concat(source: Source) -> tuple[Operator, ...]:
     """Concat of tensors whose codes mean the same."""
-    source = Source(node, graph)
     y = source.result()
-    xs = tuple(source.tensor(index) for index in range(len(node.inputs)))
-    return (Concat(node.name, node.op_type, xs, y, source.integer("axis", 1) % len(y.shape)),)
+    xs = tuple(source.tensor(index) for index in range(len(source.node.inputs)))
+    return (Concat(*source.called, xs, y, source.integer("axis", 1) % len(y.shape)),)
 
 
-def lower_qlinear_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_qlinear_concat(source: Source) -> tuple[Operator, ...]:
     """QLinearConcat: (y_scale, y_zero_point, then X, scale, zero point of every input).
 
     Source: QLinearConcat copies an input of y's scale and zero point, and requantizes any other by a table of 256.
     """
-    source = Source(node, graph)
     y_by = source.quantization(0, 1)
     y = source.result(y_by)
     before: list[Operator] = []
     xs = []
-    for index in range(2, len(node.inputs), 3):
+    for index in range(2, len(source.node.inputs), 3):
         x_by = source.quantization(index + 1, index + 2)
         x = source.tensor(index, x_by)
         if x_by != y_by:
@@ -55,12 +50,11 @@ def lower_qlinear_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
             x = scaled
         xs.append(x)
     axis = source.integer("axis", 1) % len(y.shape)
-    return (*before, Concat(node.name, node.op_type, tuple(xs), y, axis))
+    return (*before, Concat(*source.called, tuple(xs), y, axis))
 
 
-def lower_slice(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_slice(source: Source) -> tuple[Operator, ...]:
     """Slice: (data, starts, ends, axes, steps), attributes before opset 10."""
-    source = Source(node, graph)
     x, y = source.tensor(0), source.result()
     rank = len(x.shape)
     starts, ends = source.integers(1, "starts"), source.integers(2, "ends")
@@ -74,45 +68,42 @@ def lower_slice(node: Node, graph: Graph) -> tuple[Operator, ...]:
         # The ends of a slice are clamped as Python's are, with one exception: steps backwards pass the front with -n-1.
         firsts[axis % rank] = slice(start, end, step).indices(size)[0]
         strides[axis % rank] = step
-    return (Slice(node.name, node.op_type, x, y, tuple(firsts), tuple(strides)),)
+    return (Slice(*source.called, x, y, tuple(firsts), tuple(strides)),)
 
 
-def lower_split(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_split(source: Source) -> tuple[Operator, ...]:
     """Split: one Slice for every output that is there; others take their share, too."""
-    source = Source(node, graph)
     x = source.tensor(0)
     rank = len(x.shape)
     axis = source.integer("axis", 0) % rank
-    lengths = source.integers(1, "split") or split_evenly(x.shape[axis], len(node.outputs))
+    lengths = source.integers(1, "split") or split_evenly(x.shape[axis], len(source.node.outputs))
     slices = []
     begin = 0
-    for index, (name, length) in enumerate(zip(node.outputs, lengths, strict=True)):
+    for index, (name, length) in enumerate(zip(source.node.outputs, lengths, strict=True)):
         if not name:
             begin += length
             continue
         y = source.result(index=index)
         starts = tuple(begin if i == axis else 0 for i in range(rank))
-        slices.append(
-            Slice(f"{node.name}" if index == 0 else f"{node.name}.{index}", node.op_type, x, y, starts, (1,) * rank)
-        )
+        name = f"{source.node.name}.{index}" if index else source.node.name
+        slices.append(Slice(name, source.node.op_type, x, y, starts, (1,) * rank))
         begin += length
     return tuple(slices)
 
 
-def lower_pad(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_pad(source: Source) -> tuple[Operator, ...]:
     """Pad: (data, pads, constant_value, axes), attributes before opset 11; the other modes repeat elements of x."""
-    source = Source(node, graph)
     x, y = source.tensor(0), source.result()
     before = pad_before(source, len(x.shape))
     mode = source.text("mode", "constant")
     if mode == "constant":
         value = source.number(2, 0.0) if source.node.version >= 11 else source.real("value", 0.0)
-        return (Pad(node.name, node.op_type, x, y, before, value),)
+        return (Pad(*source.called, x, y, before, value),)
     places = tuple(
         tuple(int(place) for place in _PLACES[mode](np.arange(size) - first, length))
         for size, first, length in zip(y.shape, before, x.shape, strict=True)
     )
-    return (Resize(node.name, node.op_type, x, y, places),)
+    return (Resize(*source.called, x, y, places),)
 
 
 _PLACES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
@@ -138,8 +129,7 @@ def pad_before(source: Source, rank: int) -> tuple[int, ...]:
     return tuple(before)
 
 
-def lower_resize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_resize(source: Source) -> tuple[Operator, ...]:
     """Resize and Upsample by nearest neighbours."""
-    source = Source(node, graph)
     x, y = source.tensor(0), source.result()
-    return (Resize(node.name, node.op_type, x, y, nearest_places(source, x.shape, y.shape)),)
+    return (Resize(*source.called, x, y, nearest_places(source, x.shape, y.shape)),)

@@ -19,14 +19,13 @@ LARGEST = 2.0**30
 """Of codes, scales and epsilon lie between this and its reciprocal: then nothing leaves the normal float32 numbers."""
 
 
-def lower_layer_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_layer_norm(source: Source) -> tuple[Operator, ...]:
     """LayerNormalization of float32 numbers or of codes: (X, Scale, B)."""
-    source = Source(node, graph)
     x, y, axis = source.codes(0, *Q8), source.quantized(*Q8), source.integer("axis", -1)
     if x is not None and prod(x.shape[axis:]) >= FEWEST and _are_emulated(source, (x, y), x.shape[axis:]):
         return _of_rows(source, x, y or source.result())
     found = _of_rows(source, source.tensor(0), source.result())
-    is_joined = _is_joined(node, graph)
+    is_joined = _is_joined(source.node, source.graph)
     return tuple(replace(op, is_one_by_one=is_joined) if isinstance(op, LayerNorm) else op for op in found)
 
 
@@ -72,15 +71,14 @@ def _of_rows(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
     )
 
 
-def lower_instance_norm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_instance_norm(source: Source) -> tuple[Operator, ...]:
     """InstanceNormalization of float32 numbers or of codes: (input, scale, B)."""
-    source = Source(node, graph)
     x, y = source.codes(0, *Q8), source.quantized(*Q8)
     if x is None or y is None or not _are_emulated(source, (x, y), x.shape[2:]):
         x, y = source.tensor(0), source.result()
     x, y = (replace(tensor, layout=Layout.CHANNELS_FIRST) for tensor in (x, y))
     scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (1, 2))
-    return (InstanceNorm(node.name, node.op_type, x, y, scale, bias, source.real("epsilon", 1e-5)),)
+    return (InstanceNorm(*source.called, x, y, scale, bias, source.real("epsilon", 1e-5)),)
 
 
 def _spread(source: Source, index: int, row: tuple[int, ...]) -> Float32s:

@@ -11,7 +11,6 @@ from qcgen import arithmetic
 from qcgen.arithmetic import Quantization, exact_multiplier
 from qcgen.convolutions import NHWC_DOMAIN, layout_of_pool
 from qcgen.geometry import WindowAxis
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
     ConvGeometry,
@@ -29,24 +28,22 @@ from qcgen.lower.source import Source, quantization_of
 from qcgen.lower.windows import channels_of, cropped, geometry_of, spatial
 
 
-def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_max_pool(source: Source) -> tuple[Operator, ...]:
     """MaxPool of any domain, quantized or float."""
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
+    layout = layout_of_pool(source.node)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     geometry, axes = pool_geometry(source, x)
-    return cropped(MaxPool(node.name, node.op_type, x, y, geometry), axes, graph)
+    return cropped(MaxPool(*source.called, x, y, geometry), axes, source.graph)
 
 
-def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_average_pool(source: Source) -> tuple[Operator, ...]:
     """AveragePool of codes of 8 bits, or in float32, in the order of onnxruntime's sums: another one since opset 19.
 
     QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point).
     """
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
+    layout = layout_of_pool(source.node)
     is_dilated = set(source.attribute_integers("dilations") or ()) - {1}
-    ends = None if node.domain == NHWC_DOMAIN or is_dilated else narrow_ends(source, 0)
+    ends = None if source.node.domain == NHWC_DOMAIN or is_dilated else narrow_ends(source, 0)
     if ends is not None:
         x, y = (replace(tensor, layout=layout) for tensor in ends)
         x, before = of_type(source, x, y.dtype)
@@ -55,10 +52,13 @@ def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
     if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0):
         is_same = source.text("auto_pad", "NOTSET").startswith("SAME")  # whose windows stay within the padded image
         return _average(source, x, y) if is_same else _average_of_padded(source, x, y)
-    if node.domain or node.version >= 19:
+    if source.node.domain or source.node.version >= 19:
         return _average(source, x, y)
     g, _ = pool_geometry(source, x)
-    in_blocks, strides = node.outputs[0] in graph.in_blocks, source.attribute_integers("strides") or (1,) * g.rank
+    in_blocks, strides = (
+        source.node.outputs[0] in source.graph.in_blocks,
+        source.attribute_integers("strides") or (1,) * g.rank,
+    )
     if g.kernel == g.input and not g.is_padded and set(strides) == {1}:
         return (_mean(source, x, y, None, is_in_order=in_blocks),)
     fits = strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
@@ -71,7 +71,7 @@ def _average_of_padded(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, 
     A window that would start in the padding behind the image is none; in the padded image it would be one. So there is
     no more padding than the last window reaches.
     """
-    g, called = pool_geometry(source, x)[0], (source.node.name, source.node.op_type)
+    g, called = pool_geometry(source, x)[0], source.called
     numbers = zip(g.output, g.strides, g.kernel, g.dilations, strict=True)
     reach = [(windows - 1) * stride + (taps - 1) * step + 1 for windows, stride, taps, step in numbers]
     sizes = zip(g.pads_begin, g.input, g.pads_end, reach, strict=True)
@@ -97,18 +97,17 @@ MOST_BY_COLUMNS = 2045
 
 def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = False) -> tuple[Operator, ...]:
     geometry, axes = pool_geometry(source, x)
-    called, counts_padding = (source.node.name, source.node.op_type), source.integer("count_include_pad", 0) != 0
+    called, counts_padding = source.called, source.integer("count_include_pad", 0) != 0
     return cropped(AveragePool(*called, x, y, geometry, counts_padding, is_by_columns), axes, source.graph)
 
 
-def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_global_average_pool(source: Source) -> tuple[Operator, ...]:
     """GlobalAveragePool in float32, or of codes.
 
     QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point).
     """
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
-    ends = None if node.domain == NHWC_DOMAIN else ends_of(source, 0)
+    layout = layout_of_pool(source.node)
+    ends = None if source.node.domain == NHWC_DOMAIN else ends_of(source, 0)
     if ends is not None:
         x, y = (replace(tensor, layout=layout) for tensor in ends)
         pixels = prod(spatial(x))
@@ -118,19 +117,18 @@ def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
             x, before = of_type(source, x, y.dtype)
             return (*before, _mean_of_codes(source, x, y))
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    return (_mean(source, x, y, None, is_in_order=node.outputs[0] in graph.in_blocks),)
+    return (_mean(source, x, y, None, is_in_order=source.node.outputs[0] in source.graph.in_blocks),)
 
 
-def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_global_max_pool(source: Source) -> tuple[Operator, ...]:
     """GlobalMaxPool of any domain, quantized or float: a MaxPool whose window is the image."""
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
+    layout = layout_of_pool(source.node)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     image = spatial(x)
     channels = channels_of(x)
     one, none = (1,) * len(image), (0,) * len(image)
     sizes = (x.shape[0], channels, channels, channels, image, image)
-    return (MaxPool(node.name, node.op_type, x, y, ConvGeometry(*sizes, one, one, none, none, one)),)
+    return (MaxPool(*source.called, x, y, ConvGeometry(*sizes, one, one, none, none, one)),)
 
 
 def _mean_of_codes(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     GATES,
     FloatActivation,
@@ -33,14 +32,14 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 SIGMOID, TANH = FloatActivation("Sigmoid"), FloatActivation("Tanh")
 
 
-def lower_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_lstm(source: Source) -> tuple[Operator, ...]:
     """LSTM in float32, weights float or dequantized; states in and out."""
-    return _lowered(Source(node, graph), "lstm")
+    return _lowered(source, "lstm")
 
 
-def lower_gru(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_gru(source: Source) -> tuple[Operator, ...]:
     """GRU in float32, weights float or dequantized; states in and out."""
-    return _lowered(Source(node, graph), "gru")
+    return _lowered(source, "gru")
 
 
 def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ...]:
@@ -81,9 +80,8 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
     return (*before, op, *outputs.taken(direction == "reverse", is_batch_first))
 
 
-def lower_dynamic_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_dynamic_lstm(source: Source) -> tuple[Operator, ...]:
     """DynamicQuantizeLSTM of one sequence: X becomes codes at once, h before each step; sums are integers."""
-    source = Source(node, graph)
     x, (directions, units, _) = source.tensor(0), source.array(2).shape
     codes = source.inner("codes", DType.UINT8, x.shape)
     scale, zero_point = source.inner("scale", DType.FLOAT32, ()), source.inner("zero_point", DType.UINT8, ())
@@ -93,8 +91,8 @@ def lower_dynamic_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     direction = source.text("direction", "forward")
     outputs = _Outputs(source, _used_outputs(source), (x.shape[0], directions, 1, units))
     op = Recurrent(
-        node.name,
-        node.op_type,
+        source.node.name,
+        source.node.op_type,
         "lstm",
         codes,
         h,
@@ -148,7 +146,7 @@ def _exchanged(source: Source, tensor: Tensor | None, before: list[Operator]) ->
         return None
     shape = (tensor.shape[1], tensor.shape[0], tensor.shape[2])
     inner = source.inner(f"{tensor.name} by time", tensor.dtype, shape)
-    before.append(Transpose(source.node.name, source.node.op_type, tensor, inner, (1, 0, 2)))
+    before.append(Transpose(*source.called, tensor, inner, (1, 0, 2)))
     return inner
 
 

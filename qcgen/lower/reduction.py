@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Node
 from qcgen.ir.program import (
     ArgMax,
     Dequantize,
@@ -40,16 +40,15 @@ MAX_CODES = 2**22
 """The most codes that are summed: 255 times as much, and what their output step adds, fit int32."""
 
 
-def lower_reduce(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_reduce(source: Source) -> tuple[Operator, ...]:
     """ReduceMax, ReduceMin, ReduceSum and ReduceMean of codes or float32 numbers; ReduceL2 of float32 numbers."""
-    source = Source(node, graph)
-    x, y, kind = source.tensor(0), source.result(), _KINDS[node.op_type]
+    x, y, kind = source.tensor(0), source.result(), _KINDS[source.node.op_type]
     named = source.integers(1, "axes")
     if not named and source.integer("noop_with_empty_axes", 0):
-        return (Reshape(node.name, node.op_type, x, y),)
+        return (Reshape(*source.called, x, y),)
     axes = reduced_axes(named, len(x.shape))
     codes = (source.codes(0, *Q8), source.quantized(*Q8)) if kind in ("sum", "mean") else (None, None)
-    return (_of_codes(node, *codes, kind, axes) or Reduce(node.name, node.op_type, x, y, kind, axes, None),)
+    return (_of_codes(source.node, *codes, kind, axes) or Reduce(*source.called, x, y, kind, axes, None),)
 
 
 def _of_codes(
@@ -86,33 +85,31 @@ def reduced_axes(named: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axis % rank for axis in named)) if named else tuple(range(rank))
 
 
-def lower_arg_max(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_arg_max(source: Source) -> tuple[Operator, ...]:
     """ArgMax and ArgMin of codes or float32 numbers, int64."""
-    source = Source(node, graph)
     x, y = _compared(source), source.result()
-    kind: Literal["max", "min"] = "max" if node.op_type == "ArgMax" else "min"
+    kind: Literal["max", "min"] = "max" if source.node.op_type == "ArgMax" else "min"
     axis, takes_last = source.integer("axis", 0) % len(x.shape), source.integer("select_last_index", 0) != 0
-    return (ArgMax(node.name, node.op_type, x, y, kind, axis, takes_last),)
+    return (ArgMax(*source.called, x, y, kind, axis, takes_last),)
 
 
-def lower_top_k(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_top_k(source: Source) -> tuple[Operator, ...]:
     """TopK of codes or float32 numbers: where they are, int64, and what is there.
 
     Behind DequantizeLinear the codes are compared, and only those that are found become numbers.
     """
-    source = Source(node, graph)
-    x, [values, places] = _compared(source), (*node.outputs, "")[:2]
+    x, [values, places] = _compared(source), (*source.node.outputs, "")[:2]
     axis, shape = source.integer("axis", -1) % len(x.shape), list(x.shape)
     shape[axis] = int(source.number(1)) if source.has(1) else source.integer("k", 0)
     found = source.result(index=1) if places else source.inner("places", DType.INT64, tuple(shape))
-    top = TopK(node.name, node.op_type, x, found, axis, source.integer("largest", 1) != 0)
+    top = TopK(*source.called, x, found, axis, source.integer("largest", 1) != 0)
     if not values:
         return (top,)
-    if x.name == node.inputs[0]:
-        return top, GatherElements(node.name, node.op_type, x, found, source.result(), axis)
+    if x.name == source.node.inputs[0]:
+        return top, GatherElements(*source.called, x, found, source.result(), axis)
     taken = replace(x, name=source.inner("codes", x.dtype, tuple(shape)).name, shape=tuple(shape))
-    gather = GatherElements(node.name, node.op_type, x, found, taken, axis)
-    return top, gather, Dequantize(node.name, node.op_type, taken, source.result())
+    gather = GatherElements(*source.called, x, found, taken, axis)
+    return top, gather, Dequantize(*source.called, taken, source.result())
 
 
 def _compared(source: Source) -> Tensor:

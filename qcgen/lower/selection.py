@@ -6,25 +6,24 @@ from itertools import pairwise
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Node
 from qcgen.ir.program import Embedding, GatherElements, Operator, Reshape, Resize, Slice, Tensor
 from qcgen.lower.source import Source
 
 
-def lower_gather(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_gather(source: Source) -> tuple[Operator, ...]:
     """Gather along any axis with constant indices, of codes or floats; rows of a constant table at computed ones."""
-    source = Source(node, graph)
     if not source.is_constant(1):
-        return (Embedding(node.name, node.op_type, source.tensor(1), source.result(), source.array(0)),)
+        return (Embedding(*source.called, source.tensor(1), source.result(), source.array(0)),)
     x, y = source.tensor(0), source.result()
     axis = source.integer("axis", 0) % len(x.shape)
     indices = source.array(1).astype(np.int64)
     places = tuple(int(place) for place in indices.reshape(-1) % x.shape[axis])
     if indices.ndim == 1:
-        return (_taken(node, x, y, axis, places),)
+        return (_taken(source.node, x, y, axis, places),)
     shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
     inner = source.inner("taken", x.dtype, shape)
-    return _taken(node, x, inner, axis, places), Reshape(node.name, node.op_type, inner, y)
+    return _taken(source.node, x, inner, axis, places), Reshape(*source.called, inner, y)
 
 
 def _taken(node: Node, x: Tensor, y: Tensor, axis: int, places: tuple[int, ...]) -> Operator:
@@ -39,22 +38,21 @@ def _taken(node: Node, x: Tensor, y: Tensor, axis: int, places: tuple[int, ...])
     return Resize(node.name, node.op_type, x, y, all_places)
 
 
-def lower_gather_elements(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_gather_elements(source: Source) -> tuple[Operator, ...]:
     """GatherElements of codes or floats, at computed places or at constant ones."""
-    source = Source(node, graph)
     x, places = source.tensor(0), source.tensor(1)
     axis = source.integer("axis", 0) % len(x.shape)
-    return (GatherElements(node.name, node.op_type, x, places, source.result(), axis),)
+    return (GatherElements(*source.called, x, places, source.result(), axis),)
 
 
-def lower_expand(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_expand(source: Source) -> tuple[Operator, ...]:
     """Expand to a constant shape, of codes or floats."""
-    return _repeated(Source(node, graph))
+    return _repeated(source)
 
 
-def lower_tile(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_tile(source: Source) -> tuple[Operator, ...]:
     """Tile with constant repeats, of codes or floats."""
-    return _repeated(Source(node, graph))
+    return _repeated(source)
 
 
 def _repeated(source: Source) -> tuple[Operator, ...]:

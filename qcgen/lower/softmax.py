@@ -6,7 +6,6 @@ from collections.abc import Callable
 from math import prod
 
 from qcgen import arithmetic
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import FloatSoftmax, Operator, Reshape, Softmax, Tensor, Transpose
 from qcgen.lower.codes import narrow_ends, of_type
 from qcgen.lower.source import Source, quantization_of
@@ -15,27 +14,27 @@ Rows = Callable[[Tensor, Tensor], Operator]
 """From x and y to the operator on their last axis."""
 
 
-def lower_softmax(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_softmax(source: Source) -> tuple[Operator, ...]:
     """Softmax of codes or float32 numbers, LogSoftmax of float32; before opset 13 all axes from one on are one.
 
     QLinearSoftmax says in its attribute opset which Softmax is meant.
     """
-    source, is_spelt = Source(node, graph), node.op_type == "QLinearSoftmax"
-    is_flat, is_log = source.integer("opset", node.version) < 13, node.op_type == "LogSoftmax"
+    is_spelt = source.node.op_type == "QLinearSoftmax"
+    is_flat, is_log = source.integer("opset", source.node.version) < 13, source.node.op_type == "LogSoftmax"
     axis = source.integer("axis", 1 if is_flat and not is_spelt else -1)
     ends = None if is_log else narrow_ends(source, 0)
     if ends is not None:
         x, before = of_type(source, ends[0], ends[1].dtype)
         return (*before, *_of_codes(source, x, ends[1], axis, is_flat))
     x, y = source.tensor(0), source.result()
-    return _over_rows(source, x, y, axis, is_flat, lambda x, y: FloatSoftmax(node.name, node.op_type, x, y, is_log))
+    return _over_rows(source, x, y, axis, is_flat, lambda x, y: FloatSoftmax(*source.called, x, y, is_log))
 
 
 def _of_codes(source: Source, x: Tensor, y: Tensor, axis: int, is_flat: bool) -> tuple[Operator, ...]:
     def rows(inside: Tensor, result: Tensor) -> Operator:
         table = arithmetic.softmax_table(quantization_of(x).scale, inside.shape[-1])
         factor = arithmetic.softmax_factor(quantization_of(y).scale)
-        return Softmax(source.node.name, source.node.op_type, inside, result, table, factor)
+        return Softmax(*source.called, inside, result, table, factor)
 
     return _over_rows(source, x, y, axis, is_flat, rows)
 
@@ -49,7 +48,7 @@ def _over_rows(source: Source, x: Tensor, y: Tensor, axis: int, is_flat: bool, r
     axis %= rank
     if axis == rank - 1:
         return (rows(x, y),)
-    name, op_type = source.node.name, source.node.op_type
+    name, op_type = source.called
     if is_flat:
         shape = (prod(x.shape[:axis]), prod(x.shape[axis:]))
         inside, result = source.reshaped("rows", x, shape), source.reshaped("softmax", y, shape)

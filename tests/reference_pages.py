@@ -51,7 +51,7 @@ FAMILIES = {
     "Softmax": ("softmax",),
     "Normalization": ("normalization",),
     "Recurrent layers": ("recurrent",),
-    "Movement": ("movement", "blocks", "selection"),
+    "Movement": ("movement",),
     "Functions of one tensor": ("float_functions",),
     "Comparisons and choices": ("truth",),
 }

@@ -28,7 +28,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import DType, Layout
 from qcgen.load import load
-from qcgen.lower import lower, movement, places
+from qcgen.lower import lower, movement
 
 F32 = np.float32
 
@@ -65,8 +65,8 @@ def qgemm(w, *, y=True, x_shape=(3, 4), **attributes):
 
 def test_check_accepts_just_the_modes_that_are_lowered():
     assert set(PAD_MODES) == set(movement.PAD_MODES)
-    assert set(COORDINATES) == set(places.COORDINATES)
-    assert set(NEAREST_MODES) == set(places.NEAREST)
+    assert set(COORDINATES) == set(movement.COORDINATES)
+    assert set(NEAREST_MODES) == set(movement.NEAREST)
 
 
 def test_a_gemm_is_a_convolution_of_one_tap_over_its_rows():

@@ -11,7 +11,7 @@ import numpy as np
 from qcgen.arithmetic import Float32
 from qcgen.infer.shape import split_evenly
 from qcgen.ir.program import Concat, Embedding, GatherElements, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
-from qcgen.lower.elementwise import lookup
+from qcgen.lower.float_functions import lookup
 from qcgen.lower.source import Source
 
 

@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.graph import Attribute, Node
-from qcgen.ir.types import Array, DType
+from qcgen.ir.graph import Node
+from qcgen.ir.types import DType
 from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.quantization import dequantized
-from qcgen.rewrite.wiring import Change, NoMatch, Wiring
-
-
-class Steps:
-    """Nodes and constants that take the place of a node, one after the other."""
-
-    def __init__(self, wiring: Wiring, node: Node) -> None:
-        self._wiring, self._node = wiring, node
-        self._nodes: list[Node] = []
-        self._constants: dict[str, Array] = {}
-
-    def constant(self, role: str, value: Array) -> str:
-        """A new constant."""
-        name = self._wiring.fresh(f"{self._node.name}_{role}")
-        self._constants[name] = value
-        return name
-
-    def step(self, op_type: str, *inputs: str, is_last: bool = False, **attributes: Attribute) -> str:
-        """Adds a node; the name of its output, which is the whole's if it is the last one."""
-        number = len(self._nodes)
-        output = self._node.outputs[0] if is_last else self._wiring.fresh(f"{self._node.name}_step_{number}")
-        name = self._node.name if is_last else self._wiring.fresh(f"{self._node.name}_{op_type.lower()}_{number}")
-        self._nodes.append(Node(name, op_type, "", inputs, (output,), attributes))
-        return output
-
-    def dynamic_codes(self, x: str) -> tuple[str, ...]:
-        """Adds a DynamicQuantizeLinear; codes, scale and zero point."""
-        found = tuple(self._wiring.fresh(f"{self._node.name}_{role}") for role in ("codes", "scale", "zero_point"))
-        name = self._wiring.fresh(f"{self._node.name}_quantize")
-        self._nodes.append(Node(name, "DynamicQuantizeLinear", "", (x,), found, {}))
-        return found
-
-    def add(self, *nodes: Node) -> None:
-        """Adds nodes as they are."""
-        self._nodes += nodes
-
-    def change(self, remove: Sequence[Node] = ()) -> Change:
-        """All of them in the node's place, and instead of those in ``remove``."""
-        return Change(self._node, tuple(self._nodes), remove=tuple(remove), constants=self._constants)
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 
 def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
@@ -78,7 +40,7 @@ def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
     steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
     product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
     inputs = (product, steps.constant("addend", addend.reshape(shape)))
-    steps.add(Node(node.name, "Add", "", inputs, node.outputs[:1], {}, written=node.operator))
+    steps.nodes.append(Node(node.name, "Add", "", inputs, node.outputs[:1], {}, written=node.operator))
     return steps.change()
 
 
@@ -98,7 +60,8 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
         return None
     steps = Steps(wiring, node)
     attributes = {name: value for name, value in node.attributes.items() if name != "beta"}
-    product = steps.step("Gemm", *node.inputs[:2], is_last=False, **attributes)
+    product = steps.fresh("step_0")
+    steps.nodes.append(Node(steps.fresh("gemm_0"), "Gemm", "", node.inputs[:2], (product,), attributes))
     if beta != 1:
         addend = steps.step("Mul", addend, steps.constant("beta", np.asarray(beta, np.float32)))
     steps.step("Add", product, addend, is_last=True)
@@ -123,9 +86,9 @@ def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
     if shape is None or tuple(operands) == node.inputs:
         return None
     product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")
-    steps.add(replace(node, inputs=tuple(operands), outputs=(product,)))
+    steps.nodes.append(replace(node, inputs=tuple(operands), outputs=(product,)))
     to = steps.constant("shape", np.array(shape, np.int64))
-    steps.add(Node(reshape, "Reshape", "", (product, to), node.outputs, {}))
+    steps.nodes.append(Node(reshape, "Reshape", "", (product, to), node.outputs, {}))
     return steps.change()
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.decompose_float_ops import Steps
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.wiring import Change, Steps, Wiring
 
 ResizedCoordinate = Callable[[Array, np.float32, int, int], Array]
 

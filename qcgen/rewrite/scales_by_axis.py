@@ -8,7 +8,6 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.quantization import (
     Dequantized,
@@ -19,7 +18,7 @@ from qcgen.rewrite.quantization import (
     quantization_of,
     weights,
 )
-from qcgen.rewrite.wiring import Change, NoMatch, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 ONE = np.asarray(1, np.float32)
 
@@ -38,7 +37,7 @@ def scale_weights_by_input(wiring: Wiring, node: Node) -> Change | None:
     steps = Steps(wiring, node)
     plain = steps.step("DequantizeLinear", maker.inputs[0], *_units(steps, x.zero_point[0]))
     scaled = _scaled(steps, w, np.repeat(x.scale, outputs // x.scale.size))
-    steps.add(replace(node, inputs=(plain, scaled, *node.inputs[2:]), in_float=True))
+    steps.nodes.append(replace(node, inputs=(plain, scaled, *node.inputs[2:]), in_float=True))
     return steps.change()
 
 
@@ -56,7 +55,7 @@ def scale_weights_by_output(wiring: Wiring, node: Node) -> Change | None:
         return None
     scaled = _scaled(steps, w, ONE / y.scale)
     inputs = (node.inputs[0], scaled, *(() if bias is None else (steps.constant("bias", bias / y.scale),)))
-    steps.add(replace(node, inputs=inputs, in_float=True), *between[1:])
+    steps.nodes += (replace(node, inputs=inputs, in_float=True), *between[1:])
     steps.step("QuantizeLinear", last.inputs[0], *_units(steps, y.zero_point[0]), is_last=True)
     return steps.change(remove=between)
 

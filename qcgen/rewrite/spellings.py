@@ -10,9 +10,8 @@ from qcgen.infer.facts import integers
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.decompose_float_ops import Steps
 from qcgen.rewrite.quantization import quantizer_to_codes
-from qcgen.rewrite.wiring import Change, NoMatch, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 # Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
 
@@ -102,7 +101,8 @@ def write_out_products(wiring: Wiring, node: Node) -> Change | None:
         x, b, b_scale, b_zero, bias = (node.input(index) for index in range(5))
         if wiring.constant(x) is not None or wiring.graph.value(x).dtype is not DType.FLOAT32:
             return None
-        a, a_scale, a_zero = steps.dynamic_codes(x)
+        a, a_scale, a_zero = found = tuple(steps.fresh(role) for role in ("codes", "scale", "zero_point"))
+        steps.nodes.append(Node(steps.fresh("quantize"), "DynamicQuantizeLinear", "", (x,), found, {}))
     elif node.op_type == "MatMulIntegerToFloat":
         a, b, a_scale, b_scale, a_zero, b_zero, bias = (node.input(index) for index in range(7))
     else:

@@ -9,7 +9,6 @@ from qcgen.infer import computed_values, infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
 from qcgen.rewrite.budget import Budget
-from qcgen.rewrite.clamp_codes import clamp_earlier, drop_clamps
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops, widen_vectors
 from qcgen.rewrite.fold_constants import fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
@@ -25,7 +24,7 @@ from qcgen.rewrite.join import (
 from qcgen.rewrite.join_pairs import join_double_pairs, join_pairs
 from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
-from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
+from qcgen.rewrite.move_quantization import clamp_earlier, dequantize_later, drop_clamps, quantize_earlier
 from qcgen.rewrite.quantization import is_dequantize, is_quantize
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import merge_duplicates, remove_identities

@@ -14,7 +14,7 @@ from onnx import defs
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.clamps import are_crossed
+from qcgen.rewrite.move_quantization import are_crossed
 from qcgen.rewrite.quantization import DOMAINS, by_element
 
 

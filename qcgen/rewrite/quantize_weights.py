@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.quantization import GraphQuantization, activation_of_codes, is_quantize
+from qcgen.rewrite.quantization import GraphQuantization, dequantized, is_quantize
 from qcgen.rewrite.wiring import Change, Wiring
 
 LOW, HIGH = -128, 127
@@ -66,9 +66,11 @@ def parameters(w: Array) -> tuple[np.float32, int]:
 
 def _meaning(wiring: Wiring, node: Node, tensor: str) -> GraphQuantization | None:
     """What the codes mean of which a tensor is dequantized, or moved then; None where there are none."""
-    found, maker = activation_of_codes(wiring, tensor), wiring.producers.get(tensor)
-    if found is not None or maker is None or maker.domain or tensor in wiring.outputs:
-        return None if found is None else found.quantization
+    found, maker = dequantized(wiring, tensor), wiring.producers.get(tensor)
+    if found is not None and found.quantization.is_per_tensor:
+        return found.quantization
+    if maker is None or maker.domain or tensor in wiring.outputs:
+        return None
     is_padding = (node.op_type, maker.op_type) == ("Conv", "Pad")
     return _meaning(wiring, maker, maker.input(0)) if _moves(maker) or is_padding else None
 

@@ -10,7 +10,7 @@ from qcgen.infer.facts import integers
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.quantization import quantizer_to_codes
+from qcgen.rewrite.quantization import quantizer
 from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 # Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
@@ -37,7 +37,7 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
 
     In float the two add up in other orders.
     """
-    if (node.domain, node.op_type) != ("", "ReduceMean") or quantizer_to_codes(wiring, node.outputs[0]) is None:
+    if (node.domain, node.op_type) != ("", "ReduceMean") or quantizer(wiring, node.outputs[0]) is None:
         return None
     axes, shape = axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
     if axes is None or shape is None or len(shape) < 3:

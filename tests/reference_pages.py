@@ -34,7 +34,7 @@ from qcgen.convolutions import CONVOLUTIONS
 from qcgen.emulate import Measurement, NodeCost
 from qcgen.lower import LOWERINGS
 from qcgen.report import Report
-from qcgen.rewrite.folds import FOLDS
+from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.tflite import LOWERINGS as TFLITE
 from qcgen.tflite.operands import WIDE
 from qcgen.verification import Verification

@@ -8,11 +8,9 @@ from dataclasses import replace
 from qcgen.infer import computed_values, infer
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.branches import choose_branches
-from qcgen.rewrite.budget import Budget
 from qcgen.rewrite.decompose_float_ops import decompose_float_ops, widen_vectors
-from qcgen.rewrite.fold_constants import fold_constants
+from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.folds import FOLDS, Fold
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
     join_dynamic_quantize,

@@ -12,10 +12,13 @@ from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.fold_into_weights import fold_into_weights
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
+    gather_places,
     join_dynamic_quantize,
     join_gelu,
     join_layer_norm,
     join_matmul_add,
+    name_casts,
+    name_means,
     scale_behind_product,
 )
 from qcgen.rewrite.linear_resize import linear_resize
@@ -25,7 +28,7 @@ from qcgen.rewrite.quantization import is_dequantize, is_quantize
 from qcgen.rewrite.quantize_weights import quantize_weights
 from qcgen.rewrite.remove import choose_branches, join_double_pairs, join_pairs, merge_duplicates, remove_identities
 from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
-from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_blocks, write_out_products
+from qcgen.rewrite.spellings import write_out_blocks, write_out_products
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)

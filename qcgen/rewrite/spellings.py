@@ -2,86 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from qcgen.infer.facts import integers
-from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.quantization import quantizer
 from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
-
-# Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
-
-
-def name_casts(wiring: Wiring, node: Node) -> Change | None:
-    """Images that come as bytes are cast and scaled before they are quantized: with this, all of it is one table."""
-    to, x = node.attributes.get("to"), wiring.graph.value(node.input(0))
-    if (node.domain, node.op_type) != ("", "Cast") or not isinstance(to, int) or x.dtype is None:
-        return None
-    if element_type(to) is not DType.FLOAT32 or not x.dtype.is_quantized or wiring.constant(x.name) is not None:
-        return None
-    scale, zero_point = wiring.fresh(f"{node.name}_scale"), wiring.fresh(f"{node.name}_zero_point")
-    constants = {scale: np.array(1, np.float32), zero_point: np.array(0, x.dtype.numpy)}
-    dequantize = Node(node.name, "DequantizeLinear", "", (node.inputs[0], scale, zero_point), node.outputs, {})
-    return Change(node, (dequantize,), constants=constants)
-
-
-# ReduceMean over all pixels is GlobalAveragePool.
-
-
-def name_means(wiring: Wiring, node: Node) -> Change | None:
-    """ReduceMean over every axis but the first two, which is quantized; without keepdims a Flatten follows.
-
-    In float the two add up in other orders.
-    """
-    if (node.domain, node.op_type) != ("", "ReduceMean") or quantizer(wiring, node.outputs[0]) is None:
-        return None
-    axes, shape = axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
-    if axes is None or shape is None or len(shape) < 3:
-        return None
-    if sorted(axis % len(shape) for axis in axes) != list(range(2, len(shape))):
-        return None
-    pool = Node(node.name, "GlobalAveragePool", "", node.inputs[:1], node.outputs, {}, in_float=True)
-    if node.attributes.get("keepdims", 1):
-        return Change(node, (pool,))
-    pixels = wiring.fresh(f"{node.outputs[0]}_pixels")
-    flatten = Node(wiring.fresh(f"{node.name}_flatten"), "Flatten", "", (pixels,), node.outputs, {"axis": 1})
-    return Change(node, (replace(pool, outputs=(pixels,)), flatten))
-
-
-def axes_of(wiring: Wiring, node: Node) -> tuple[int, ...] | None:
-    """The axes, an input in newer opsets; None if they are absent or not constant."""
-    given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    return None if given is None else integers(given)
-
-
-# GatherND at constant places is Gather along one axis.
-
-
-def gather_places(wiring: Wiring, node: Node) -> Change | None:
-    """The axes that the places name become one, along which their numbers are taken; without batch_dims."""
-    if (node.domain, node.op_type) != ("", "GatherND") or node.attributes.get("batch_dims", 0):
-        return None
-    places, shape = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).fixed_shape
-    if places is None or shape is None or places.ndim < 1 or not 1 <= places.shape[-1] <= len(shape):
-        return None
-    axes = places.shape[-1]
-    sizes = np.array(shape[:axes])
-    if places.size == 0 or (places < -sizes).any() or (places >= sizes).any():
-        return None
-    numbers = np.ravel_multi_index(tuple(np.moveaxis(places % sizes, -1, 0)), shape[:axes])
-    names = [wiring.fresh(f"{node.name}_{role}") for role in ("joined", "shape", "numbers", "reshape")]
-    joined, to, which, reshape = names
-    constants = {to: np.array([-1, *shape[axes:]], np.int64), which: np.asarray(numbers, np.int64)}
-    nodes = (
-        Node(reshape, "Reshape", "", (node.inputs[0], to), (joined,), {}),
-        Node(node.name, "Gather", "", (joined, which), node.outputs, {"axis": 0}),
-    )
-    return Change(node, nodes, constants=constants)
-
 
 # Products of onnxruntime's optimizer that end in float become the operators that they were made of.
 

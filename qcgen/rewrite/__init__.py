@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from qcgen.infer import computed_values, infer
 from qcgen.ir.graph import Graph
-from qcgen.rewrite.decompose_float_ops import decompose_float_ops, widen_vectors
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
@@ -25,10 +24,15 @@ from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.move_quantization import clamp_earlier, dequantize_later, drop_clamps, quantize_earlier
 from qcgen.rewrite.quantization import is_dequantize, is_quantize
 from qcgen.rewrite.remove import choose_branches, join_double_pairs, join_pairs, merge_duplicates, remove_identities
-from qcgen.rewrite.scales_by_axis import write_out_scales
-from qcgen.rewrite.spellings import write_out_blocks, write_out_products
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
+from qcgen.rewrite.write_out import (
+    decompose_float_ops,
+    widen_vectors,
+    write_out_blocks,
+    write_out_products,
+    write_out_scales,
+)
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
 """What is looked for while quantization is where the model has it: which weights become codes depends on that."""

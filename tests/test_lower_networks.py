@@ -8,6 +8,7 @@ from models import MICROSOFT, graph_model, node_model, qlinear_conv, random_weig
 from onnx import helper
 
 import qcgen
+from qcgen import geometry
 from qcgen.check import check
 from qcgen.check.specs.parts import COORDINATES, NEAREST_MODES, PAD_MODES
 from qcgen.compiler import read
@@ -65,7 +66,7 @@ def qgemm(w, *, y=True, x_shape=(3, 4), **attributes):
 
 def test_check_accepts_just_the_modes_that_are_lowered():
     assert set(PAD_MODES) == set(movement.PAD_MODES)
-    assert set(COORDINATES) == set(movement.COORDINATES)
+    assert set(COORDINATES) == set(geometry.COORDINATES)
     assert set(NEAREST_MODES) == set(movement.NEAREST)
 
 

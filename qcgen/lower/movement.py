@@ -9,6 +9,7 @@ from math import ceil, floor
 import numpy as np
 
 from qcgen.arithmetic import Float32
+from qcgen.geometry import COORDINATES
 from qcgen.infer.shape import split_evenly
 from qcgen.ir.program import Concat, Embedding, GatherElements, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
 from qcgen.lower.float_functions import lookup
@@ -200,24 +201,6 @@ def _rearranged(
 
 # Where the elements of a nearest-neighbour Resize come from.
 
-Coordinate = Callable[[Float32, Float32, int, Float32], Float32]
-
-HALF = Float32(0.5)
-
-COORDINATES: dict[str, Coordinate] = {
-    "align_corners": lambda at, _scale, size, length: (
-        Float32(0) if length == 1 else at * Float32(size - 1) / (length - Float32(1))
-    ),
-    "asymmetric": lambda at, scale, _size, _length: at / scale,
-    "half_pixel": lambda at, scale, _size, _length: (at + HALF) / scale - HALF,
-    "pytorch_half_pixel": lambda at, scale, _size, length: (at + HALF) / scale - HALF if length > 1 else Float32(0),
-    "tf_half_pixel_for_nn": lambda at, scale, _size, _length: (at + HALF) / scale,
-}
-"""The place in x of an element of y, in float32: from its place, the scale, x's size and y's length.
-
-Source: the operator document of Resize, and onnxruntime's UpsampleBase for the order of float operations.
-"""
-
 TIE = 1e-6
 """How close to the middle between two elements a place may be to count as the middle."""
 
@@ -252,7 +235,7 @@ def _axis(source: Source, size: int, length: int, scale: Float32) -> tuple[int, 
     else:
         coordinate = COORDINATES[source.text("coordinate_transformation_mode", "half_pixel")]
         nearest = NEAREST[source.text("nearest_mode", "round_prefer_floor")]
-    places = (coordinate(Float32(at), scale, size, Float32(length)) for at in range(length))
+    places = coordinate(np.arange(length, dtype=np.float32), scale, size, length)
     return tuple(min(max(nearest(float(place)), 0), size - 1) for place in places)
 
 

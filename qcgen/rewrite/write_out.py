@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fold_constants import float_constant
@@ -234,32 +235,8 @@ def _unpacked(packed: Array, bits: int) -> Array:
 
 # Resize by linear interpolation: four elements for each output, weighted and added, as onnxruntime does in float32.
 
-ResizedCoordinate = Callable[[Array, np.float32, int, int], Array]
-
-HALF = np.float32(0.5)
-
-
-def _half_pixel(at: Array, scale: np.float32, _size: int, _length: int) -> Array:
-    return np.asarray((at + HALF) / scale - HALF)
-
-
-COORDINATES: Mapping[str, ResizedCoordinate] = {
-    "align_corners": lambda at, _, size, length: at * np.float32(size - 1) / np.float32(max(length - 1, 1)),
-    "asymmetric": lambda at, scale, _size, _length: np.asarray(at / scale),
-    "half_pixel": _half_pixel,
-    "pytorch_half_pixel": lambda at, scale, size, length: _half_pixel(at, scale, size, length) * (length > 1),
-}
-"""Where outputs lie in the input, in float32: of their places, the scale, the input's size and the output's."""
-
-
-@dataclass(frozen=True)
-class ResizedAxis:
-    """For each output of an axis the elements in front of and behind it, and how far it is from each."""
-
-    first: Array
-    second: Array
-    from_first: Array
-    from_second: Array
+Halves = tuple[tuple[Array, Array], tuple[Array, Array]]
+"""Of an axis: for each output the place of the element in front of it and its weight; the same of that behind it."""
 
 
 def linear_resize(wiring: Wiring, node: Node) -> Change | None:
@@ -274,23 +251,22 @@ def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     dtype = wiring.graph.value(x).dtype
     if dtype is not None and dtype.is_quantized:
         one = steps.units(np.zeros((), dtype.numpy))
-        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), axes, is_last=False)
+        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), *axes, is_last=False)
         size = steps.step("Floor", steps.step("Abs", total))
         whole = steps.step("Mul", steps.step("Sign", total), size)
         steps.step("QuantizeLinear", whole, *one, is_last=True)
     else:
-        _interpolated(steps, x, axes, is_last=True)
+        _interpolated(steps, x, *axes, is_last=True)
     return steps.change()
 
 
-def _interpolated(steps: Steps, x: str, axes: tuple[ResizedAxis, ResizedAxis], *, is_last: bool) -> str:
+def _interpolated(steps: Steps, x: str, down: Halves, across: Halves, *, is_last: bool) -> str:
     """The four products, added one after the other."""
-    down, across = axes
-    rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=2) for i, at in enumerate(_places(down))]
-    columns = [steps.constant(f"columns_{i}", at) for i, at in enumerate(_places(across))]
+    rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=2) for i, (at, _) in enumerate(down)]
+    columns = [steps.constant(f"columns_{i}", at) for i, (at, _) in enumerate(across)]
     total = ""
-    for i, by_row in enumerate((down.from_second, down.from_first)):
-        for j, by_column in enumerate((across.from_second, across.from_first)):
+    for i, (_, by_row) in enumerate(down):
+        for j, (_, by_column) in enumerate(across):
             weights = (by_column[None, :] * by_row[:, None]).astype(np.float32)
             taken = steps.step("Gather", rows[i], columns[j], axis=3)
             term = steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", weights[None, None]))
@@ -298,11 +274,7 @@ def _interpolated(steps: Steps, x: str, axes: tuple[ResizedAxis, ResizedAxis], *
     return total
 
 
-def _places(axis: ResizedAxis) -> tuple[Array, Array]:
-    return axis.first, axis.second
-
-
-def _axes(wiring: Wiring, node: Node) -> tuple[ResizedAxis, ResizedAxis] | None:
+def _axes(wiring: Wiring, node: Node) -> tuple[Halves, Halves] | None:
     """The two axes along which is interpolated; None for another Resize."""
     if (node.domain, node.op_type, node.attributes.get("mode")) != ("", "Resize", "linear"):
         return None
@@ -313,7 +285,7 @@ def _axes(wiring: Wiring, node: Node) -> tuple[ResizedAxis, ResizedAxis] | None:
     if any(node.attributes.get(name) for name in ("antialias", "axes", "exclude_outside")):
         return None
     mode = node.attributes.get("coordinate_transformation_mode", "half_pixel")
-    coordinate = COORDINATES.get(mode) if isinstance(mode, str) else None
+    coordinate = COORDINATES.get(mode) if isinstance(mode, str) and mode != "tf_half_pixel_for_nn" else None
     scales = _scales(wiring, node, x.fixed_shape, y.fixed_shape)
     if coordinate is None or scales is None or x.fixed_shape[:2] != y.fixed_shape[:2]:
         return None
@@ -333,11 +305,11 @@ def _scales(wiring: Wiring, node: Node, x: tuple[int, ...], y: tuple[int, ...]) 
     return np.array(y, np.float32) / np.array(x, np.float32) if wiring.constant(node.input(3)) is not None else None
 
 
-def _axis(coordinate: ResizedCoordinate, size: int, length: int, scale: np.float32) -> ResizedAxis:
+def _axis(coordinate: ResizedCoordinate, size: int, length: int, scale: np.float32) -> Halves:
     at = coordinate(np.arange(length, dtype=np.float32), np.float32(scale), size, length).astype(np.float32)
     at = np.clip(at, np.float32(0), np.float32(size - 1))
     first = np.minimum(at.astype(np.int64), size - 1)
     second = np.minimum(first + 1, size - 1)
     one = first == second  # the last element: both halves of it
-    ways = [np.where(one, HALF, np.abs(at - end.astype(np.float32))) for end in (first, second)]
-    return ResizedAxis(first, second, *ways)
+    from_first, from_second = (np.where(one, HALF, np.abs(at - end.astype(np.float32))) for end in (first, second))
+    return (first, from_second), (second, from_first)

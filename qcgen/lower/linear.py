@@ -25,6 +25,7 @@ from qcgen.ir.types import Array, DType
 from qcgen.lower.codes import (
     are_wide,
     codes_of,
+    constants_of,
     ends_of,
     equal_rows,
     has_bias,
@@ -64,9 +65,9 @@ class Matrix:
         self.bias = per_channel(absent if bias is None else bias, columns).astype(absent.dtype)
 
 
-def has_constant_matrix(source: Source, index: int) -> bool:
-    """Whether the second operand is one constant matrix, so that the product is a convolution."""
-    return source.is_constant(index) and source.array(index).ndim == 2
+def _constant_matrix(source: Source, index: int) -> Array | None:
+    """The second operand if it is one constant matrix, so that the product is a convolution."""
+    return source.array(index) if source.is_constant(index) and source.array(index).ndim == 2 else None
 
 
 def _computed(
@@ -102,22 +103,13 @@ def lower_matmul_integer(source: Source) -> tuple[Operator, ...]:
     """MatMulInteger: (A, B, a_zero_point, b_zero_point), the sums; B or a_zero_point may be computed."""
     is_known = not source.has(2) or source.is_constant(2)
     zero_point = int(source.number(2, 0)) if is_known else 0
-    if not has_constant_matrix(source, 1):
+    matrix = _constant_matrix(source, 1)
+    if matrix is None:
         zero_points = (zero_point, int(source.number(3, 0)))
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), zero_points, RawAccumulator())
-    b = Matrix(source.array(1), source.array(3) if source.has(3) else None)
+    b = Matrix(matrix, source.array(3) if source.has(3) else None)
     product = _product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator())
     return corrected((product,), None if is_known else source.node.inputs[2], source.graph)
-
-
-def _dequantized(source: Source, x: Tensor, b: Matrix, x_scale: float, b_scale: Array) -> tuple[Operator, ...]:
-    """The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale))."""
-    y = source.result()
-    with np.errstate(over="ignore", under="ignore"):
-        product = float(np.float32(x_scale) * b_scale.astype(np.float32).reshape(()))
-    acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(product, 0))
-    raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
-    return (raw, Dequantize(*source.called, acc, y))
 
 
 def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
@@ -155,10 +147,9 @@ def lower_matmul(source: Source) -> tuple[Operator, ...]:
 
     QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point).
     """
-    second = place_of(source, 1)
-    if has_constant_matrix(source, second):
-        matrix = Matrix(source.array(second))
-        product = _product(source, source.tensor(0), source.result(), 0, matrix, FloatActivation())
+    matrix = _constant_matrix(source, place_of(source, 1))
+    if matrix is not None:
+        product = _product(source, source.tensor(0), source.result(), 0, Matrix(matrix), FloatActivation())
         return _of_codes(source, product, axis=1) or (product,)
     ends = narrow_ends(source, 0, 1)
     if ends is None:
@@ -187,23 +178,29 @@ def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> t
     bias = _int32_row(source, by.codes.shape[axis]) if has_bias(source) else None
     if has_bias(source) and bias is None:
         return None
-    x, before = _rows(source, a)
+    (x, before), y = _rows(source, a), source.result()
     b = Matrix(by.codes if axis else by.codes.T, by.zero_point, bias)
-    scale = np.float32(alpha) * np.float32(quantization_of(a).scale)
-    return (*before, *_dequantized(source, x, b, float(scale), by.scale))
+    # The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale)).
+    with np.errstate(over="ignore", under="ignore"):
+        scale = float(np.float32(alpha) * np.float32(quantization_of(a).scale) * by.scale.reshape(()))
+    acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(scale, 0))
+    raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
+    return (*before, raw, Dequantize(*source.called, acc, y))
 
 
 def _int32_row(source: Source, columns: int) -> Array | None:
     """The codes of a bias that is dequantized from int32 constants, one a column or one in all, zero point 0."""
     if source.node.op_type == "QGemm":
         return equal_rows(source.array(6))
-    maker = source.dequantized(2)
-    if maker is None or not maker.is_constant(0) or maker.array(1).size > 1 or (maker.has(2) and maker.array(2).any()):
+    maker, weights, x = source.dequantized(2), codes_of(source, 1), source.codes(0, *Q8)
+    if maker is None or not maker.is_constant(0):
         return None
-    codes, weights, x = maker.array(0), codes_of(source, 1), source.codes(0, *Q8)
+    codes, scale, zero_point = constants_of(maker)
+    if scale.size > 1 or zero_point.any():
+        return None
     assert weights is not None, "weights are codes"
     assert x is not None, "x is dequantized from codes"
     is_row = codes.size in (1, columns) and codes.shape[-1:] in ((), (1,), (columns,))
     unit = np.float32(quantization_of(x).scale) * weights.scale
-    is_meant = is_qgemm(source) or is_in_units(maker.array(1), unit)
+    is_meant = is_qgemm(source) or is_in_units(scale, unit)
     return codes if is_row and is_meant and DType.of(codes) is DType.INT32 else None

@@ -114,16 +114,6 @@ def divide(y: Result, a: Array, b: Array) -> Array:
     return np.asarray((a - np.fmod(a, b)) // b)
 
 
-def in_order(y: Result, x: Array, *_: Array) -> Array:
-    """The elements in another shape."""
-    return x.reshape(y.shape)
-
-
-def repeated(y: Result, x: Array, *_: Array) -> Array:
-    """The elements broadcast to another shape."""
-    return np.broadcast_to(x, y.shape)
-
-
 def constant(y: Result) -> Array:
     """The tensor in the attribute value, or the number or list in value_int, value_floats and so on."""
     [value] = y.node.attributes.values()
@@ -206,7 +196,10 @@ FOLDS: dict[tuple[str, str], Fold] = {
             *("Reciprocal", "Relu", "Round", "Sign", "Slice", "Sqrt", "Sub", "Tile", "Transpose", "Xor"),
         )
     },
-    **{("", op_type): in_order for op_type in ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")},
+    **{
+        ("", op_type): lambda y, x, *_: x.reshape(y.shape)
+        for op_type in ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+    },
     **{(domain, "DequantizeLinear"): dequantize for domain in DOMAINS},
     **{(domain, "QuantizeLinear"): quantize for domain in DOMAINS},
     ("", "Cast"): cast,
@@ -214,7 +207,7 @@ FOLDS: dict[tuple[str, str], Fold] = {
     ("", "Constant"): constant,
     ("", "ConstantOfShape"): constant_of_shape,
     ("", "Div"): divide,
-    ("", "Expand"): repeated,
+    ("", "Expand"): lambda y, x, *_: np.broadcast_to(x, y.shape),
     ("", "Range"): range_,
     ("", "Where"): where,
 }

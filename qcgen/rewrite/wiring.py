@@ -132,12 +132,6 @@ class Wiring:
             raise NoMatch
         return self.graph.constants[name]
 
-    def maker(self, name: str) -> Node:
-        """The node that computes a tensor; NoMatch if none does."""
-        if name not in self.producers:
-            raise NoMatch
-        return self.producers[name]
-
     def only_reader(self, name: str) -> Node | None:
         """The node that reads a tensor if there is exactly one, it does so once, and the caller does not.
 

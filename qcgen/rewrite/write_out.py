@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +17,14 @@ from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
     """A float node as several simpler ones."""
-    way = WAYS.get((node.domain, node.op_type))
-    is_float = wiring.graph.dtype(node.input(0)) is DType.FLOAT32
-    return way(wiring, node) if way is not None and is_float and not any(node.outputs[1:]) else None
+    if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32 or any(node.outputs[1:]):
+        return None
+    match (node.domain, node.op_type):
+        case ("", "BatchNormalization"):
+            return _batch_normalization(wiring, node)
+        case ("", "Gemm"):
+            return _gemm(wiring, node)
+    return None
 
 
 def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
@@ -61,13 +65,6 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
-WAYS: Mapping[tuple[str, str], Callable[[Wiring, Node], Change | None]] = {
-    ("", "BatchNormalization"): _batch_normalization,
-    ("", "Gemm"): _gemm,
-}
-"""By (domain, op_type)."""
-
-
 def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
     """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
     if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2:
@@ -102,12 +99,26 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
         return None
     if scale.dtype != np.float32 or (node.input(2) and (zero is None or zero.shape != scale.shape)):
         return None
+    coded = wiring.graph.value(node.outputs[0]) if is_quantize(node) else x
+    dtype = coded.dtype if zero is None else DType.of(zero)
+    if dtype is None or (is_quantize(node) and not dtype.is_code):
+        return None
+    zero = np.zeros(scale.shape, dtype.numpy) if zero is None else zero
+    is_one, steps = not np.ptp(zero), Steps(wiring, node)
+    only = zero.reshape(-1)[0] if is_one else np.zeros((), zero.dtype)
     scales = _by_element(node, scale, x.fixed_shape)
-    if is_quantize(node):
-        return _divided(wiring, node, scales, zero, x.fixed_shape)
-    if zero is None and x.dtype is not None:
-        zero = np.zeros(scale.shape, x.dtype.numpy)
-    return None if zero is None else _multiplied(wiring, node, scales, zero, x.fixed_shape)
+    zeros = None if is_one else _by_element(node, zero, x.fixed_shape).astype(np.float32)
+    if is_quantize(node):  # x / scale, which QuantizeLinear rounds and saturates; several zero points are added between
+        number = steps.step("Div", node.inputs[0], steps.constant("scales", scales))
+        if zeros is not None:
+            number = steps.step("Add", steps.step("Round", number), steps.constant("zero_points", zeros))
+        steps.step("QuantizeLinear", number, *steps.units(only), is_last=True)
+    else:  # (code - zero point) * scale
+        number = steps.step("DequantizeLinear", node.inputs[0], *steps.units(only))
+        if zeros is not None:
+            number = steps.step("Sub", number, steps.constant("zero_points", zeros))
+        steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
+    return steps.change()
 
 
 def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
@@ -118,34 +129,6 @@ def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
     if found is None:
         raise NoMatch
     return found
-
-
-def _divided(wiring: Wiring, node: Node, scales: Array, zero: Array | None, shape: tuple[int, ...]) -> Change | None:
-    """x / scale, which QuantizeLinear rounds and saturates; with several zero points they are added between."""
-    dtype = wiring.graph.value(node.outputs[0]).dtype
-    if dtype is None or not dtype.is_code:
-        return None
-    steps = Steps(wiring, node)
-    number, only = steps.step("Div", node.inputs[0], steps.constant("scales", scales)), np.zeros((), dtype.numpy)
-    if zero is not None and np.ptp(zero):
-        addend = _by_element(node, zero, shape).astype(np.float32)
-        number = steps.step("Add", steps.step("Round", number), steps.constant("zero_points", addend))
-    elif zero is not None:
-        only = zero.reshape(-1)[0]
-    steps.step("QuantizeLinear", number, *steps.units(only), is_last=True)
-    return steps.change()
-
-
-def _multiplied(wiring: Wiring, node: Node, scales: Array, zero: Array, shape: tuple[int, ...]) -> Change:
-    """(code - zero point) * scale."""
-    steps, one_zero = Steps(wiring, node), not np.ptp(zero)
-    only = zero.reshape(-1)[0] if one_zero else np.zeros((), zero.dtype)
-    number = steps.step("DequantizeLinear", node.inputs[0], *steps.units(only))
-    if not one_zero:
-        subtrahend = _by_element(node, zero, shape).astype(np.float32)
-        number = steps.step("Sub", number, steps.constant("zero_points", subtrahend))
-    steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
-    return steps.change()
 
 
 # Products of onnxruntime's optimizer that end in float become the operators that they were made of.

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, fresh
+from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Comparison, Convert, FloatBinary, Operator, Select, Tensor
 from qcgen.ir.types import DType
 from qcgen.lower.source import Source, tensor_of
@@ -43,31 +43,26 @@ def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
                 found[name] = fresh(f"{name} as a number", taken)
                 taken.add(found[name])
     both = {**names, **compared}
+
+    def with_numbers(node: Node) -> Node:
+        read = both if node.op_type in KINDS else names
+        inputs, outputs = (read.get(x, x) for x in node.inputs), (names.get(y, y) for y in node.outputs)
+        return replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
+
+    values = {new: replace(graph.value(old), name=new, dtype=DType.FLOAT32) for old, new in both.items()}
+    constants = {new: graph.constants[old].astype(np.float32) for old, new in both.items() if old in graph.constants}
+    constants |= {end.name: np.asarray(value, np.float32) for value, end in enumerate(_ends(graph))}
     renamed = replace(
         graph,
-        nodes=tuple(
-            replace(
-                node,
-                inputs=tuple((both if node.op_type in KINDS else names).get(name, name) for name in node.inputs),
-                outputs=tuple(names.get(name, name) for name in node.outputs),
-            )
-            for node in graph.nodes
-        ),
-        values={
-            **graph.values,
-            **{new: replace(graph.value(old), name=new, dtype=DType.FLOAT32) for old, new in both.items()},
-        },
-        constants={
-            **graph.constants,
-            **{new: graph.constants[old].astype(np.float32) for old, new in both.items() if old in graph.constants},
-        },
+        nodes=tuple(with_numbers(node) for node in graph.nodes),
+        values={**graph.values, **values},
+        constants={**graph.constants, **constants},
     )
     number, truth = partial(tensor_of, renamed), partial(tensor_of, graph)
     read = [Convert(f"{x} to float", "Cast", truth(x), number(names[x])) for x in graph.inputs if x in names]
     made = [y for y in graph.outputs if y in names and y not in (*graph.inputs, *graph.constants)]
     written = [Convert(f"{y} to bool", "Cast", number(names[y]), truth(y)) for y in made]
-    ends = {one.name: np.asarray(value, np.float32) for one, value in zip(_ends(renamed), (0, 1), strict=True)}
-    return replace(renamed, constants={**renamed.constants, **ends}), list[Operator](read), list[Operator](written)
+    return renamed, list[Operator](read), list[Operator](written)
 
 
 def _ends(graph: Graph) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from qcgen.lower import lower
 from qcgen.parts import select_node
 from qcgen.reference import evaluate
 from qcgen.rewrite import rewrite
-from qcgen.rewrite.budget import Budget
+from qcgen.rewrite.fold_constants import Budget
 
 MOST_PRODUCTS = 2**32
 """A node with more elements of its result times elements of its constants is left to whoever made the model."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from qcgen.ir.graph import Attribute, Node
+from qcgen.ir.types import Array
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 """The values of auto_pad, exactly as they are spelt."""
@@ -181,3 +185,20 @@ class TransposedAxis:
         """The taps of a phase: where each is in the convolution's window, and which one of the operator's it is."""
         found = [((phase + self.stride * j) / self.dilation, self.reach - 1 - j) for j in range(self.reach)]
         return [(place, int(k)) for k, place in found if k.is_integer() and k < self.kernel]
+
+
+HALF = np.float32(0.5)
+
+ResizedCoordinate = Callable[[Array, np.float32, int, int], Array]
+
+COORDINATES: Mapping[str, ResizedCoordinate] = {
+    "align_corners": lambda at, _scale, size, length: at * np.float32(size - 1) / np.float32(max(length - 1, 1)),
+    "asymmetric": lambda at, scale, _size, _length: np.asarray(at / scale),
+    "half_pixel": lambda at, scale, _size, _length: np.asarray((at + HALF) / scale - HALF),
+    "pytorch_half_pixel": lambda at, scale, _size, length: ((at + HALF) / scale - HALF) * (length > 1),
+    "tf_half_pixel_for_nn": lambda at, scale, _size, _length: np.asarray((at + HALF) / scale),
+}
+"""Where elements of a resized axis lie in the one before, in float32: of their places, the scale and both sizes.
+
+Source: the operator document of Resize, and onnxruntime's UpsampleBase for the order of float operations.
+"""

@@ -34,7 +34,7 @@ from qcgen.convolutions import CONVOLUTIONS
 from qcgen.emulate import Measurement, NodeCost
 from qcgen.lower import LOWERINGS
 from qcgen.report import Report
-from qcgen.rewrite.folds import FOLDS
+from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.tflite import LOWERINGS as TFLITE
 from qcgen.tflite.operands import WIDE
 from qcgen.verification import Verification
@@ -43,19 +43,17 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 
 FAMILIES = {
-    "Convolutions": ("conv",),
-    "Products of matrices": ("linear",),
-    "Sums, products, activations, borders": ("elementwise",),
-    "Pooling": ("pool",),
-    "Reductions": ("reduction",),
-    "Softmax": ("softmax",),
-    "Normalization": ("normalization",),
-    "Recurrent layers": ("recurrent",),
-    "Movement": ("movement", "blocks", "selection"),
-    "Functions of one tensor": ("float_functions",),
-    "Comparisons and choices": ("truth",),
+    "Convolutions": "conv",
+    "Products of matrices": "linear",
+    "Sums, products, borders": "elementwise",
+    "Pooling": "pool",
+    "Reductions, softmax, normalization": "reduction",
+    "Recurrent layers": "recurrent",
+    "Movement": "movement",
+    "Functions": "float_functions",
+    "Comparisons and choices": "truth",
 }
-"""Sections of docs/operators.md, and the modules of ``qcgen.lower`` whose operators they hold."""
+"""Sections of docs/operators.md, and the modules of ``qcgen.lower`` that lower their operators."""
 
 REWRITTEN = {
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
@@ -95,8 +93,8 @@ def _operators() -> str:
         "Inputs under *constant* must be known when the model is compiled.",
     ]
     rows = {(("" if domain == "ai.onnx" else domain), op_type): facts for domain, op_type, *facts in operators()}
-    for title, modules in FAMILIES.items():
-        keys = [key for key in rows if key in LOWERINGS and LOWERINGS[key].__module__.rpartition(".")[2] in modules]
+    for title, module in FAMILIES.items():
+        keys = [key for key in rows if key in LOWERINGS and LOWERINGS[key].__module__.rpartition(".")[2] == module]
         sections += [f"## {title}", _table(("operator", "constant", "computes"), _rows(keys, rows))]
     sections += [
         "## Operators that become others",

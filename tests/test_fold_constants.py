@@ -9,8 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from qcgen.ir.types import DType
 from qcgen.load import load
 from qcgen.rewrite import rewrite
-from qcgen.rewrite.fold_constants import fold_constants
-from qcgen.rewrite.folds import FOLDS
+from qcgen.rewrite.fold_constants import FOLDS, fold_constants
 
 I8, U8 = np.int8, np.uint8
 

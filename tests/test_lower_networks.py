@@ -8,6 +8,7 @@ from models import MICROSOFT, graph_model, node_model, qlinear_conv, random_weig
 from onnx import helper
 
 import qcgen
+from qcgen import geometry
 from qcgen.check import check
 from qcgen.check.specs.parts import COORDINATES, NEAREST_MODES, PAD_MODES
 from qcgen.compiler import read
@@ -28,7 +29,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import DType, Layout
 from qcgen.load import load
-from qcgen.lower import lower, movement, places
+from qcgen.lower import lower, movement
 
 F32 = np.float32
 
@@ -65,8 +66,8 @@ def qgemm(w, *, y=True, x_shape=(3, 4), **attributes):
 
 def test_check_accepts_just_the_modes_that_are_lowered():
     assert set(PAD_MODES) == set(movement.PAD_MODES)
-    assert set(COORDINATES) == set(places.COORDINATES)
-    assert set(NEAREST_MODES) == set(places.NEAREST)
+    assert set(COORDINATES) == set(geometry.COORDINATES)
+    assert set(NEAREST_MODES) == set(movement.NEAREST)
 
 
 def test_a_gemm_is_a_convolution_of_one_tap_over_its_rows():

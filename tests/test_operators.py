@@ -24,7 +24,7 @@ from qcgen.convolutions import CONVOLUTIONS
 from qcgen.ir.program import FloatOutput, Operator, Program
 from qcgen.reference import evaluate
 from qcgen.rewrite import FOLDS_AT_FIRST
-from qcgen.rewrite.folds import FOLDS
+from qcgen.rewrite.fold_constants import FOLDS
 
 Key = tuple[str, str]
 

@@ -8,7 +8,7 @@ from batch import require
 from qdq import Chain
 
 import qcgen
-from qcgen.rewrite.quantize_weights import parameters
+from qcgen.rewrite.weights import parameters
 
 WEIGHTS = np.float32([[[[0.5, -1.3], [0.25, 0.75]]], [[[1.9, 0.1], [-0.6, 0.33]]]])
 LOWEST = (np.float32(0.015), np.int8(-128))

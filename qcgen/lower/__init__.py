@@ -9,7 +9,6 @@ import numpy as np
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer.recurrent import DYNAMIC_LSTM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
@@ -28,118 +27,79 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.lower import (
-    blocks,
-    elementwise,
-    float_functions,
-    linear,
-    movement,
-    normalization,
-    pool,
-    reduction,
-    selection,
-    softmax,
-)
+from qcgen.lower import elementwise, float_functions, linear, movement, pool, recurrent, reduction, truth
 from qcgen.lower.codes import is_in_float
 from qcgen.lower.conv import lower_conv, lower_conv_integer
 from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
-from qcgen.lower.recurrent import lower_dynamic_lstm, lower_gru, lower_lstm
-from qcgen.lower.source import tensor_of
-from qcgen.lower.truth import TRUTH, as_numbers
+from qcgen.lower.source import Source, tensor_of
 from qcgen.options import spelt
 
-Lowering = Callable[[Node, Graph], Operator | tuple[Operator, ...]]
+Lowering = Callable[[Source], Operator | tuple[Operator, ...]]
 """From a node to what it means, in execution order."""
 
-LOWERINGS: dict[tuple[str, str], Lowering] = {
-    **dict.fromkeys(float_functions.FUNCTIONS, float_functions.lower_function),
-    ("", "Add"): elementwise.lower_binary,
-    ("", "ArgMax"): reduction.lower_arg_max,
-    ("", "ArgMin"): reduction.lower_arg_max,
-    ("", "AveragePool"): pool.lower_average_pool,
-    ("", "Cast"): elementwise.lower_cast,
-    ("", "Clip"): elementwise.lower_activation,
-    ("", "Concat"): movement.lower_concat,
-    ("", "Conv"): lower_conv,
-    ("", "ConvInteger"): lower_conv_integer,
-    ("", "DepthToSpace"): blocks.lower_depth_to_space,
-    ("", "DequantizeLinear"): elementwise.lower_dequantize,
-    ("", "Div"): elementwise.lower_binary,
-    ("", "Dropout"): elementwise.lower_same,
-    ("", "DynamicQuantizeLinear"): elementwise.lower_dynamic_quantize,
-    ("", "Expand"): selection.lower_expand,
-    ("", "Flatten"): movement.lower_reshape,
-    ("", "Gather"): selection.lower_gather,
-    ("", "GatherElements"): selection.lower_gather_elements,
-    ("", "GRU"): lower_gru,
-    ("", "Gemm"): linear.lower_gemm,
-    ("", "GlobalAveragePool"): pool.lower_global_average_pool,
-    ("", "GlobalMaxPool"): pool.lower_global_max_pool,
-    ("", "HardSigmoid"): elementwise.lower_activation,
-    ("", "HardSwish"): elementwise.lower_activation,
-    ("", "Identity"): elementwise.lower_same,
-    ("", "InstanceNormalization"): normalization.lower_instance_norm,
-    ("", "LSTM"): lower_lstm,
-    ("", "LayerNormalization"): normalization.lower_layer_norm,
-    ("", "LeakyRelu"): elementwise.lower_activation,
-    ("", "LogSoftmax"): softmax.lower_softmax,
-    ("", "MatMul"): linear.lower_matmul,
-    ("", "MatMulInteger"): linear.lower_matmul_integer,
-    ("", "Max"): float_functions.lower_choice,
-    ("", "MaxPool"): pool.lower_max_pool,
-    ("", "Min"): float_functions.lower_choice,
-    ("", "Mul"): elementwise.lower_binary,
-    ("", "PRelu"): float_functions.lower_prelu,
-    ("", "Pad"): movement.lower_pad,
-    ("", "Pow"): float_functions.lower_power,
-    ("", "QLinearConv"): lower_conv,
-    ("", "QLinearMatMul"): linear.lower_matmul,
-    ("", "QuantizeLinear"): elementwise.lower_quantize,
-    ("", "ReduceL2"): reduction.lower_reduce,
-    ("", "ReduceMax"): reduction.lower_reduce,
-    ("", "ReduceMean"): reduction.lower_reduce,
-    ("", "ReduceMin"): reduction.lower_reduce,
-    ("", "ReduceSum"): reduction.lower_reduce,
-    ("", "Relu"): elementwise.lower_activation,
-    ("", "Reshape"): movement.lower_reshape,
-    ("", "Resize"): movement.lower_resize,
-    ("", "Sigmoid"): elementwise.lower_activation,
-    ("", "Slice"): movement.lower_slice,
-    ("", "Softmax"): softmax.lower_softmax,
-    ("", "SpaceToDepth"): blocks.lower_space_to_depth,
-    ("", "Split"): movement.lower_split,
-    ("", "Squeeze"): movement.lower_reshape,
-    ("", "Sub"): elementwise.lower_binary,
-    ("", "Tanh"): elementwise.lower_activation,
-    ("", "Tile"): selection.lower_tile,
-    ("", "TopK"): reduction.lower_top_k,
-    ("", "Transpose"): movement.lower_transpose,
-    ("", "Unsqueeze"): movement.lower_reshape,
-    ("com.microsoft", "DequantizeLinear"): elementwise.lower_dequantize,
-    ("com.microsoft", "FusedConv"): lower_conv,
-    ("com.microsoft", "NhwcFusedConv"): lower_conv,
-    ("com.microsoft", "NhwcMaxPool"): pool.lower_max_pool,
-    ("com.microsoft", "QGemm"): linear.lower_gemm,
-    ("com.microsoft", "QLinearAdd"): elementwise.lower_binary,
-    ("com.microsoft", "QLinearAveragePool"): pool.lower_average_pool,
-    ("com.microsoft", "QLinearConcat"): movement.lower_qlinear_concat,
-    ("com.microsoft", "QLinearConv"): lower_conv,
-    ("com.microsoft", "QLinearGlobalAveragePool"): pool.lower_global_average_pool,
-    ("com.microsoft", "QLinearLeakyRelu"): elementwise.lower_qlinear_leaky_relu,
-    ("com.microsoft", "QLinearMul"): elementwise.lower_binary,
-    ("com.microsoft", "QLinearSigmoid"): elementwise.lower_qlinear_sigmoid,
-    ("com.microsoft", "QLinearSoftmax"): softmax.lower_softmax,
-    ("com.microsoft", "QuantizeLinear"): elementwise.lower_quantize,
-    (NHWC_DOMAIN, "AveragePool"): pool.lower_average_pool,
-    (NHWC_DOMAIN, "Conv"): lower_conv,
-    (NHWC_DOMAIN, "GlobalAveragePool"): pool.lower_global_average_pool,
-    (NHWC_DOMAIN, "GlobalMaxPool"): pool.lower_global_max_pool,
-    (NHWC_DOMAIN, "MaxPool"): pool.lower_max_pool,
-    (NHWC_DOMAIN, "QLinearConv"): lower_conv,
-    **TRUTH,
-    DYNAMIC_LSTM: lower_dynamic_lstm,
+_BY_LOWERING: Mapping[Lowering, str] = {
+    elementwise.lower_binary: "Add Div Mul Sub com.microsoft.QLinearAdd com.microsoft.QLinearMul",
+    elementwise.lower_cast: "Cast",
+    elementwise.lower_dequantize: "DequantizeLinear com.microsoft.DequantizeLinear",
+    elementwise.lower_dynamic_quantize: "DynamicQuantizeLinear",
+    elementwise.lower_quantize: "QuantizeLinear com.microsoft.QuantizeLinear",
+    elementwise.lower_same: "Dropout Identity",
+    float_functions.lower_choice: "Max Min",
+    float_functions.lower_power: "Pow",
+    float_functions.lower_prelu: "PRelu",
+    float_functions.lower_qlinear_function: "com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid",
+    linear.lower_gemm: "Gemm com.microsoft.QGemm",
+    linear.lower_matmul: "MatMul QLinearMatMul",
+    linear.lower_matmul_integer: "MatMulInteger",
+    lower_conv: f"""Conv QLinearConv com.microsoft.FusedConv com.microsoft.NhwcFusedConv com.microsoft.QLinearConv
+    {NHWC_DOMAIN}.Conv {NHWC_DOMAIN}.QLinearConv""",
+    lower_conv_integer: "ConvInteger",
+    movement.lower_concat: "Concat",
+    movement.lower_depth_to_space: "DepthToSpace",
+    movement.lower_expand: "Expand",
+    movement.lower_gather: "Gather",
+    movement.lower_gather_elements: "GatherElements",
+    movement.lower_pad: "Pad",
+    movement.lower_qlinear_concat: "com.microsoft.QLinearConcat",
+    movement.lower_reshape: "Flatten Reshape Squeeze Unsqueeze",
+    movement.lower_resize: "Resize",
+    movement.lower_slice: "Slice",
+    movement.lower_space_to_depth: "SpaceToDepth",
+    movement.lower_split: "Split",
+    movement.lower_tile: "Tile",
+    movement.lower_transpose: "Transpose",
+    pool.lower_average_pool: f"AveragePool com.microsoft.QLinearAveragePool {NHWC_DOMAIN}.AveragePool",
+    pool.lower_global_average_pool: f"""GlobalAveragePool com.microsoft.QLinearGlobalAveragePool
+    {NHWC_DOMAIN}.GlobalAveragePool""",
+    pool.lower_global_max_pool: f"GlobalMaxPool {NHWC_DOMAIN}.GlobalMaxPool",
+    pool.lower_max_pool: f"MaxPool com.microsoft.NhwcMaxPool {NHWC_DOMAIN}.MaxPool",
+    recurrent.lower_dynamic_lstm: "com.microsoft.DynamicQuantizeLSTM",
+    recurrent.lower_gru: "GRU",
+    recurrent.lower_lstm: "LSTM",
+    reduction.lower_arg_max: "ArgMax ArgMin",
+    reduction.lower_instance_norm: "InstanceNormalization",
+    reduction.lower_layer_norm: "LayerNormalization",
+    reduction.lower_reduce: "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum",
+    reduction.lower_softmax: "LogSoftmax Softmax com.microsoft.QLinearSoftmax",
+    reduction.lower_top_k: "TopK",
+    truth.lower_comparison: " ".join(truth.KINDS),
+    truth.lower_logic: "And Not Or Xor",
+    truth.lower_where: "Where",
 }
+
+LOWERINGS: Mapping[tuple[str, str], Lowering] = dict(
+    sorted(
+        {
+            **dict.fromkeys(float_functions.FUNCTIONS, float_functions.lower_function),
+            **{
+                (operator.rpartition(".")[0], operator.rpartition(".")[2]): lowering
+                for lowering, operators in _BY_LOWERING.items()
+                for operator in operators.split()
+            },
+        }.items()
+    )
+)
 """The supported operators by (domain, op_type), each with what it means in onnxruntime's arithmetic."""
 
 NUMERICS: dict[str, int | None] = {"onnxruntime": None, "tflm": None, "orion-fp16x16": 16, "orion-fp8x23": 23}
@@ -159,7 +119,7 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         raise ModelRejected([Problem("model", what, hint)])
     bits = NUMERICS[numerics]
     graph, copies = _constants_as_outputs(graph)
-    graph, read, written = as_numbers(graph)
+    graph, read, written = truth.as_numbers(graph)
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
     lowered, constants = _looked_up(lowered, graph.constants)
     operators = (*propagate([*read, *lowered, *written], constants), *copies)
@@ -229,7 +189,7 @@ def _lower_nodes(graph: Graph) -> list[Operator]:
     for node in graph.nodes:
         if node.op_type == "QuantizeLinear" and node.outputs[0] in made:
             continue  # an operator in front of it computes the codes
-        lowered = LOWERINGS[node.domain, node.op_type](node, graph)
+        lowered = LOWERINGS[node.domain, node.op_type](Source(node, graph))
         operators += lowered if isinstance(lowered, tuple) else (lowered,)
         made.add(operators[-1].y.name)
     return operators

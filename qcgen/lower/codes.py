@@ -106,12 +106,17 @@ def codes_of(source: Source, index: int) -> ConstantCodes | None:
     maker = source.dequantized(index)
     if maker is None or not maker.is_constant(0) or DType.of(maker.array(0)) not in Q8:
         return None
-    codes, scale = maker.array(0), maker.array(1)
-    zero_point = maker.array(2) if maker.has(2) else np.zeros(scale.shape, codes.dtype)
+    codes, scale, zero_point = constants_of(maker)
     if scale.dtype != np.float32 or not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
         return None
     axis = None if scale.size == 1 else maker.integer("axis", 1) % codes.ndim
     return ConstantCodes(codes, scale.reshape(-1), zero_point.reshape(-1), axis)
+
+
+def constants_of(maker: Source) -> tuple[Array, Array, Array]:
+    """What a DequantizeLinear of constants reads: codes, scale and zero point, 0 where it is absent."""
+    codes = maker.array(0)
+    return codes, maker.array(1), maker.array(2) if maker.has(2) else np.zeros((), codes.dtype)
 
 
 def per_channel(array: Array, channels: int) -> Array:
@@ -191,8 +196,7 @@ def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | No
     if maker is None:
         with np.errstate(all="ignore"):
             return _int32(np.rint(source.array(2) / unit))
-    codes, scale = maker.array(0), maker.array(1)
-    zero_point = maker.array(2) if maker.has(2) else np.zeros((), codes.dtype)
+    codes, scale, zero_point = constants_of(maker)
     if not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
         return None
     is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
@@ -231,8 +235,8 @@ def _nearest(source: Source, unit: Array) -> Array | None:
     """
     real, maker = source.array(2).astype(np.float64), source.dequantized(2)
     if maker is not None and not maker.integer("block_size", 0):
-        zero_point = maker.array(2) if maker.has(2) else np.zeros(1)
-        real = (maker.array(0) - zero_point.astype(np.float64)) * maker.array(1).astype(np.float64)
+        codes, scale, zero_point = constants_of(maker)
+        real = (codes - zero_point.astype(np.float64)) * scale.astype(np.float64)
     with np.errstate(all="ignore"):
         return _int32(np.rint(real / unit))
 
@@ -303,5 +307,6 @@ def _is_foreign(source: Source) -> bool:
     x = source.codes(0, *Q8)
     if bias is None or w is None or x is None:
         return False
-    is_plain = DType.of(bias.array(0)) is DType.INT32 and not (bias.has(2) and bias.array(2).any())
-    return not (is_plain and is_in_units(bias.array(1), np.float32(quantization_of(x).scale) * w.scale))
+    codes, scale, zero_point = constants_of(bias)
+    is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
+    return not (is_plain and is_in_units(scale, np.float32(quantization_of(x).scale) * w.scale))

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, layout_of
-from qcgen.geometry import WindowAxis
+from qcgen.geometry import WindowAxis, window_of
 from qcgen.intervals.windows import window_numbers, window_sums
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import (
+    AveragePool,
     Conv,
     ConvGeometry,
     FloatActivation,
+    MaxPool,
     Operator,
     RawAccumulator,
+    Slice,
+    Tensor,
     ZeroPointCorrection,
 )
 from qcgen.ir.types import Layout
 from qcgen.lower.codes import ends_of, per_channel, place_of, product_of_codes
 from qcgen.lower.source import Source, tensor_of
-from qcgen.lower.windows import cropped, geometry_of
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
 
-def lower_conv_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_conv_integer(source: Source) -> tuple[Operator, ...]:
     """ConvInteger: (x, w, x_zero_point, w_zero_point), the accumulators themselves."""
-    source, layout = Source(node, graph), _layout(node)
+    layout = _layout(source.node)
     geometry, axes = conv_geometry(source)
     is_known, channels = not source.has(2) or source.is_constant(2), geometry.out_channels
     zero = int(source.number(2, 0)) if is_known else 0
     x = replace(source.tensor(0, layout=layout), zero_point=zero if is_known else None)
     zeros = per_channel(source.array(3) if source.has(3) else np.zeros(1), channels).astype(np.int32)
-    numbers = (geometry, zero, source.array(1), zeros, np.zeros(channels, np.int32))
-    conv = Conv(node.name, node.op_type, x, source.result(layout=layout), *numbers, RawAccumulator())
-    return corrected(cropped(conv, axes, graph), None if is_known else node.inputs[2], graph)
+    y, weights, bias = source.result(layout=layout), source.array(1), np.zeros(channels, np.int32)
+    conv = Conv(*source.called, x, y, geometry, zero, weights, zeros, bias, RawAccumulator())
+    return corrected(cropped(conv, axes, source.graph), None if is_known else source.node.inputs[2], source.graph)
 
 
 def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Graph) -> tuple[Operator, ...]:
@@ -68,17 +72,17 @@ def corrected(operators: tuple[Operator, ...], zero_point: str | None, graph: Gr
     return (*before, replace(conv, y=x), correction)
 
 
-def lower_conv(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_conv(source: Source) -> tuple[Operator, ...]:
     """Convolutions: Conv of float32 numbers, float64 or codes, FusedConv and NhwcFusedConv, (X, W, B); QLinearConv."""
-    source, layout = Source(node, graph), _layout(node)
+    layout = _layout(source.node)
     geometry, axes = conv_geometry(source)
     x, y = source.tensor(0, layout=layout), source.result(layout=layout)
     none, weights = np.zeros(geometry.out_channels, np.int32), source.array(place_of(source, 1))
     bias = source.array(2) if source.has(2) and x.dtype.is_float else none.astype(x.dtype.numpy)
-    conv = Conv(node.name, node.op_type, x, y, geometry, 0, weights, none, bias, _activation(node))
-    is_float = node.op_type != "QLinearConv" and (node.domain, node.op_type) != ("", "Conv")
+    conv = Conv(*source.called, x, y, geometry, 0, weights, none, bias, _activation(source.node))
+    is_float = source.node.op_type != "QLinearConv" and (source.node.domain, source.node.op_type) != ("", "Conv")
     ends = None if is_float else ends_of(source, 0)
-    return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, graph)
+    return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, source.graph)
 
 
 def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
@@ -103,3 +107,55 @@ def _activation(node: Node) -> FloatActivation:
     if kind == "Relu" and len(params) == 2:
         return FloatActivation("Clip", params)
     return FloatActivation(kind, params if ACTIVATIONS.get(kind) else ())
+
+
+# Sliding windows; where they begin behind the first elements of an image, it is cropped before.
+
+Windowed = Conv | MaxPool | AveragePool
+
+
+def spatial(x: Tensor) -> tuple[int, ...]:
+    """The sizes of the spatial axes of an image whose layout is known."""
+    return x.shape[1:-1] if x.layout is Layout.CHANNELS_LAST else x.shape[2:]
+
+
+def channels_of(x: Tensor) -> int:
+    """The channels of such an image."""
+    return x.shape[-1] if x.layout is Layout.CHANNELS_LAST else x.shape[1]
+
+
+def geometry_of(
+    node: Node, x: Tensor, kernel: tuple[int, ...], group: int, out_channels: int
+) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
+    """The explicit geometry of a convolution or pooling of an image, and its axes."""
+    window = window_of(node, kernel)
+    assert window.why_not() is None, window.why_not()
+    axes = tuple(window.axis(index, size) for index, size in enumerate(spatial(x)))
+    geometry = ConvGeometry(
+        batch=x.shape[0],
+        group=group,
+        in_channels=channels_of(x),
+        out_channels=out_channels,
+        input=spatial(x),
+        kernel=kernel,
+        strides=tuple(axis.stride for axis in axes),
+        dilations=window.dilations,
+        pads_begin=tuple(axis.pad_begin for axis in axes),
+        pads_end=tuple(axis.pad_end for axis in axes),
+        output=tuple(axis.output for axis in axes),
+    )
+    return geometry, axes
+
+
+def cropped(op: Windowed, axes: Sequence[WindowAxis], graph: Graph) -> tuple[Operator, ...]:
+    """The operator, behind a Slice where ``axes`` leave out elements before the first window."""
+    crops = tuple(axis.crop for axis in axes)
+    if not any(crops):
+        return (op,)
+    is_last = op.x.layout is Layout.CHANNELS_LAST
+    starts = (0, *crops, 0) if is_last else (0, 0, *crops)
+    shape = tuple(size - start for size, start in zip(op.x.shape, starts, strict=True))
+    x = replace(op.x, name=fresh(f"{op.y.name}.cropped", graph.names), shape=shape)
+    geometry = replace(op.geometry, input=shape[1:-1] if is_last else shape[2:])
+    crop = Slice(op.name, op.op_type, op.x, x, starts, (1,) * len(shape))
+    return (crop, replace(op, x=x, geometry=geometry))

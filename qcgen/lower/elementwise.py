@@ -1,27 +1,17 @@
-"""Operators that work element by element, quantized and float."""
+"""Quantization, casts, sums and products: element by element, quantized and float."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
-import numpy as np
-
-from qcgen import arithmetic, functions
 from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
-    BinaryKind,
     Convert,
     Dequantize,
     DynamicParameter,
     DynamicQuantize,
     Extremes,
-    Float32s,
-    FloatActivation,
     FloatBinary,
-    FloatUnary,
-    Lookup,
     Operator,
     Quantize,
     QuantizedBinary,
@@ -30,148 +20,56 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import DType
 from qcgen.lower.codes import are_wide, ends_of, of_type
-from qcgen.lower.source import Source, quantization_of
+from qcgen.lower.source import Source
 from qcgen.lower.truth import to_truth
 
 
-def lower_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_quantize(source: Source) -> Operator:
     """QuantizeLinear, per tensor: (x, y_scale, y_zero_point)."""
-    source = Source(node, graph)
-    return (Quantize(node.name, node.op_type, source.tensor(0), source.result(source.quantization(1, 2))),)
+    return Quantize(*source.called, source.tensor(0), source.result(source.quantization(1, 2)))
 
 
-def lower_dynamic_quantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_dequantize(source: Source) -> Operator:
+    """DequantizeLinear, per tensor: (x, x_scale, x_zero_point)."""
+    return Dequantize(*source.called, source.tensor(0, source.quantization(1, 2)), source.result())
+
+
+def lower_dynamic_quantize(source: Source) -> tuple[Operator, ...]:
     """DynamicQuantizeLinear: codes of 8 bits, and the scale and the zero point that it finds for each input."""
-    source = Source(node, graph)
+    outputs = (*source.node.outputs, "", "")
     scale, zero_point = (
-        source.result(index=index)
-        if index < len(node.outputs) and node.outputs[index]
-        else source.inner(suffix, dtype, ())
+        source.result(index=index) if outputs[index] else source.inner(suffix, dtype, ())
         for index, suffix, dtype in ((1, "scale", DType.FLOAT32), (2, "zero_point", DType.UINT8))
     )
-    return quantized_by_extremes(source, scale, zero_point, source.result() if node.outputs[0] else None)
+    return quantized_by_extremes(source, scale, zero_point, source.result() if outputs[0] else None)
 
 
 def quantized_by_extremes(
     source: Source, scale: Tensor, zero_point: Tensor, codes: Tensor | None
 ) -> tuple[Operator, ...]:
     """The first input's scale and zero point, from its smallest and largest number, and its codes, if they are used."""
-    called = (source.node.name, source.node.op_type)
     x, extremes = source.tensor(0), source.inner("extremes", DType.FLOAT32, (2,))
-    made = () if codes is None else (DynamicQuantize(*called, x, scale, zero_point, codes),)
+    made = () if codes is None else (DynamicQuantize(*source.called, x, scale, zero_point, codes),)
     return (
-        Extremes(*called, x, extremes),
-        DynamicParameter(*called, "scale", extremes, scale),
-        DynamicParameter(*called, "zero point", extremes, zero_point),
+        Extremes(*source.called, x, extremes),
+        DynamicParameter(*source.called, "scale", extremes, scale),
+        DynamicParameter(*source.called, "zero point", extremes, zero_point),
         *made,
     )
 
 
-def lower_dequantize(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """DequantizeLinear, per tensor: (x, x_scale, x_zero_point)."""
-    source = Source(node, graph)
-    return (Dequantize(node.name, node.op_type, source.tensor(0, source.quantization(1, 2)), source.result()),)
-
-
-def _of_codes(source: Source, kind: BinaryKind, a: Tensor, b: Tensor, y: Tensor) -> tuple[Operator, ...]:
-    """The operator of codes, all of one type where they have 8 bits.
-
-    onnxruntime takes an operand that is repeated along the innermost axis for the second one, whichever comes first;
-    the order of the additions depends on it.
-    """
-    before: tuple[Operator, ...] = ()
-    if not are_wide((a, b, y)):
-        (a, of_a), (b, of_b) = of_type(source, a, y.dtype), of_type(source, b, y.dtype)
-        before = (*of_a, *of_b)
-        if kind == "add" and _repeats_innermost(a, b):
-            a, b = b, a
-    return (*before, QuantizedBinary(source.node.name, source.node.op_type, kind, a, b, y))
-
-
-def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
-    """Whether a has size 1 on the innermost axis on which either has more."""
-    rank = max(len(a.shape), len(b.shape))
-    sizes = zip(*((1,) * (rank - len(t.shape)) + t.shape for t in (a, b)), strict=True)
-    inner = [pair for pair in sizes if max(pair) > 1][-1:]
-    return any(first == 1 for first, _ in inner)
-
-
-def lower_qlinear_sigmoid(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearSigmoid: (X, scale, zero point, Y_scale, Y_zero_point)."""
-    return _table(Source(node, graph), functions.logistic)
-
-
-def lower_qlinear_leaky_relu(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """QLinearLeakyRelu: inputs as of QLinearSigmoid."""
-    source = Source(node, graph)
-    alpha = source.real("alpha", 0.01)
-    return _table(source, lambda x: functions.leaky_relu(x, alpha))
-
-
-def _table(source: Source, function: Callable[[Float32s], Float32s]) -> tuple[Operator, ...]:
-    x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
-    return (lookup(source, x, y, function),)
-
-
-def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], Float32s]) -> Lookup:
-    """The table of a float function between two quantized tensors that say what their codes mean."""
-    x_by, y_by = quantization_of(x), quantization_of(y)
-    codes = np.arange(x.dtype.low, x.dtype.high + 1)
-    values = function(arithmetic.dequantize(codes, x_by.scale, x_by.zero_point))
-    table = arithmetic.quantize(values, y_by.scale, y_by.zero_point, y.dtype.low, y.dtype.high)
-    return Lookup(source.node.name, source.node.op_type, x, y, table)
-
-
-def lower_cast(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_cast(source: Source) -> Operator | tuple[Operator, ...]:
     """Cast to another type, or to the one that is there."""
-    source, to = Source(node, graph), node.attributes.get("to")
+    to, (name, op_type, x, y) = source.node.attributes.get("to"), source.ends
     if isinstance(to, int) and element_type(to) is DType.BOOL:
-        return to_truth(node, graph)
-    x, y = source.tensor(0), source.result()
-    if x.dtype is y.dtype:
-        return lower_same(node, graph)
-    return (Convert(node.name, node.op_type, x, y),)
+        return to_truth(source)
+    return Reshape(name, op_type, x, y) if x.dtype is y.dtype else Convert(name, op_type, x, y)
 
 
-def lower_same(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_same(source: Source) -> Operator:
     """Operators that change nothing: Identity, Dropout."""
-    source = Source(node, graph)
-    return (Reshape(node.name, node.op_type, source.tensor(0), source.result()),)
+    return Reshape(*source.ends)
 
-
-def lower_activation(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Relu, Clip and the other activations of ai.onnx; of 8-bit codes, Relu and Clip compare the codes themselves."""
-    source = Source(node, graph)
-    x, y = source.tensor(0), source.result()
-    activation = _ACTIVATIONS[node.op_type](source)
-    if x.dtype.is_float:
-        return (FloatUnary(node.name, node.op_type, x, y, activation),)
-    low, high = activation.params if activation.kind == "Clip" else (0, x.dtype.high)
-    codes = np.arange(x.dtype.low, x.dtype.high + 1)
-    table = np.minimum(np.maximum(codes, int(max(low, x.dtype.low))), int(min(high, x.dtype.high)))
-    return (Lookup(node.name, node.op_type, x, y, table),)
-
-
-def _clip(source: Source) -> FloatActivation:
-    """The bounds are attributes before opset 11; an absent one is the end of the type, which is finite for floats."""
-    largest = float(np.finfo(np.float32).max)
-    if source.node.version < 11:
-        return FloatActivation("Clip", (source.real("min", -largest), source.real("max", largest)))
-    dtype = source.tensor(0).dtype
-    ends = (dtype.low, dtype.high) if dtype.is_code else (-largest, largest)
-    return FloatActivation("Clip", (source.number(1, ends[0]), source.number(2, ends[1])))
-
-
-_ACTIVATIONS: dict[str, Callable[[Source], FloatActivation]] = {
-    "Clip": _clip,
-    "HardSigmoid": lambda s: FloatActivation("HardSigmoid", (s.real("alpha", 0.2), s.real("beta", 0.5))),
-    "HardSwish": lambda _: FloatActivation("HardSwish"),
-    "LeakyRelu": lambda s: FloatActivation("LeakyRelu", (s.real("alpha", 0.01),)),
-    "Relu": lambda _: FloatActivation("Relu"),
-    "Sigmoid": lambda _: FloatActivation("Sigmoid"),
-    "Tanh": lambda _: FloatActivation("Tanh"),
-}
-"""The activations of ai.onnx, with their parameters."""
 
 _KINDS: dict[str, Literal["add", "mul", "sub"]] = {
     "Add": "add",
@@ -182,10 +80,26 @@ _KINDS: dict[str, Literal["add", "mul", "sub"]] = {
 }
 
 
-def lower_binary(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_binary(source: Source) -> tuple[Operator, ...]:
     """Two tensors, float32 or codes; Div, and Sub where no code has 16 bits, in float32."""
-    source, kind = Source(node, graph), _KINDS.get(node.op_type)
+    kind = _KINDS.get(source.node.op_type)
     ends = None if kind is None else ends_of(source, 0, 1)
-    if ends is not None and kind is not None and (are_wide(ends) or kind != "sub"):
-        return _of_codes(source, kind, *ends)
-    return (FloatBinary(node.name, node.op_type, kind or "div", source.tensor(0), source.tensor(1), source.result()),)
+    if ends is None or kind is None or not (are_wide(ends) or kind != "sub"):
+        return (FloatBinary(*source.called, kind or "div", source.tensor(0), source.tensor(1), source.result()),)
+    (a, b, y), before = ends, list[Operator]()
+    # Codes of 8 bits are all of one type. onnxruntime takes an operand that is repeated along the innermost axis for
+    # the second one, whichever comes first; the order of the additions depends on it.
+    if not are_wide(ends):
+        (a, of_a), (b, of_b) = of_type(source, a, y.dtype), of_type(source, b, y.dtype)
+        before += (*of_a, *of_b)
+        if kind == "add" and _repeats_innermost(a, b):
+            a, b = b, a
+    return (*before, QuantizedBinary(*source.called, kind, a, b, y))
+
+
+def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
+    """Whether a has size 1 on the innermost axis on which either has more."""
+    rank = max(len(a.shape), len(b.shape))
+    sizes = zip(*((1,) * (rank - len(t.shape)) + t.shape for t in (a, b)), strict=True)
+    inner = [pair for pair in sizes if max(pair) > 1][-1:]
+    return any(first == 1 for first, _ in inner)

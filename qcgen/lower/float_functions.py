@@ -1,4 +1,4 @@
-"""Functions of float32 numbers that no table of codes took: what stands between floats stays float."""
+"""Functions of one number, and of two that are no sum or product: tables between codes, else float."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator, Reshape
+from qcgen import arithmetic, functions
+from qcgen.ir.program import Float32s, FloatActivation, FloatBinary, FloatUnary, Lookup, Operator, Reshape, Tensor
 from qcgen.ir.types import DType
-from qcgen.lower.source import Source
+from qcgen.lower.source import Source, quantization_of
+
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
 """What Selu's attributes are by default."""
@@ -25,28 +27,31 @@ def _gelu(source: Source) -> FloatActivation:
     return FloatActivation("GeluTanh" if source.text("approximate", "none") == "tanh" else "Gelu")
 
 
+def _clip(source: Source) -> FloatActivation:
+    """The bounds are attributes before opset 11; an absent one is the end of the type, which is finite for floats."""
+    if source.node.version < 11:
+        return _plain("Clip", min=-LARGEST_FLOAT, max=LARGEST_FLOAT)(source)
+    dtype = source.tensor(0).dtype
+    ends = (dtype.low, dtype.high) if dtype.is_code else (-LARGEST_FLOAT, LARGEST_FLOAT)
+    return FloatActivation("Clip", (source.number(1, ends[0]), source.number(2, ends[1])))
+
+
 FUNCTIONS: Mapping[tuple[str, str], Callable[[Source], FloatActivation]] = {
-    ("", "Abs"): _plain("Abs"),
-    ("", "Ceil"): _plain("Ceil"),
+    **{
+        ("", kind): _plain(kind)
+        for kind in (
+            *("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "HardSwish", "Log", "Mish", "Neg", "Reciprocal", "Relu"),
+            *("Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh"),
+        )
+    },
     ("", "Celu"): _plain("Celu", alpha=1.0),
-    ("", "Cos"): _plain("Cos"),
+    ("", "Clip"): _clip,
     ("", "Elu"): _plain("Elu", alpha=1.0),
-    ("", "Erf"): _plain("Erf"),
-    ("", "Exp"): _plain("Exp"),
-    ("", "Floor"): _plain("Floor"),
     ("", "Gelu"): _gelu,
-    ("", "Log"): _plain("Log"),
-    ("", "Mish"): _plain("Mish"),
-    ("", "Neg"): _plain("Neg"),
-    ("", "Reciprocal"): _plain("Reciprocal"),
-    ("", "Round"): _plain("Round"),
+    ("", "HardSigmoid"): _plain("HardSigmoid", alpha=0.2, beta=0.5),
+    ("", "LeakyRelu"): _plain("LeakyRelu", alpha=0.01),
     ("", "Selu"): _plain("Selu", **SELU),
     ("", "Shrink"): _plain("Shrink", bias=0.0, lambd=0.5),
-    ("", "Sign"): _plain("Sign"),
-    ("", "Sin"): _plain("Sin"),
-    ("", "Softplus"): _plain("Softplus"),
-    ("", "Softsign"): _plain("Softsign"),
-    ("", "Sqrt"): _plain("Sqrt"),
     ("", "ThresholdedRelu"): _plain("ThresholdedRelu", alpha=1.0),
     ("com.microsoft", "Gelu"): _plain("Gelu"),
     ("com.microsoft", "QuickGelu"): _plain("QuickGelu", alpha=1.702),
@@ -54,42 +59,58 @@ FUNCTIONS: Mapping[tuple[str, str], Callable[[Source], FloatActivation]] = {
 """Functions of one number, by (domain, op_type), with their parameters."""
 
 
-CHOICES: Mapping[str, Literal["max", "min"]] = {"Max": "max", "Min": "min"}
+def lower_function(source: Source) -> Operator:
+    """A function of float32 numbers, between codes, alone or in chains, a table; Relu and Clip work on codes, too."""
+    activation, (name, op_type, x, y) = FUNCTIONS[source.node.domain, source.node.op_type](source), source.ends
+    if x.dtype.is_float:
+        return FloatUnary(name, op_type, x, y, activation)
+    low, high = activation.params if activation.kind == "Clip" else (0, x.dtype.high)
+    codes = np.arange(x.dtype.low, x.dtype.high + 1)
+    table = np.minimum(np.maximum(codes, int(max(low, x.dtype.low))), int(min(high, x.dtype.high)))
+    return Lookup(name, op_type, x, y, table)
 
 
-def lower_function(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """A function of float32 numbers; between DequantizeLinear and QuantizeLinear, alone or in chains, a table."""
-    source = Source(node, graph)
-    activation = FUNCTIONS[node.domain, node.op_type](source)
-    return (FloatUnary(node.name, node.op_type, source.tensor(0), source.result(), activation),)
-
-
-def lower_power(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_power(source: Source) -> Operator:
     """Pow of float32 tensors; a function of one where the exponent is a constant number."""
-    source = Source(node, graph)
-    x, exponent, y = source.tensor(0), source.tensor(1), source.result()
+    name, op_type, x, y = source.ends
     if source.is_constant(1) and x.shape == y.shape and source.array(1).size == 1:
-        return (FloatUnary(node.name, node.op_type, x, y, FloatActivation("Pow", (source.number(1),))),)
-    return (FloatBinary(node.name, node.op_type, "pow", x, exponent, y),)
+        return FloatUnary(name, op_type, x, y, FloatActivation("Pow", (source.number(1),)))
+    return FloatBinary(name, op_type, "pow", x, source.tensor(1), y)
 
 
-def lower_choice(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_choice(source: Source) -> tuple[Operator, ...]:
     """Max and Min of float32 tensors, two at a time; NaN wins."""
-    source, first = Source(node, graph), Source(node, graph).tensor(0)
-    if len(node.inputs) == 1:
-        return (Reshape(node.name, node.op_type, first, source.result()),)
-    operators: list[Operator] = []
-    for index in range(1, len(node.inputs)):
-        second, is_last = source.tensor(index), index == len(node.inputs) - 1
+    first, inputs, operators = source.tensor(0), source.node.inputs, list[Operator]()
+    if len(inputs) == 1:
+        return (Reshape(*source.ends),)
+    kind: Literal["max", "min"] = "max" if source.node.op_type == "Max" else "min"
+    for index in range(1, len(inputs)):
+        second, is_last = source.tensor(index), index == len(inputs) - 1
         shape = np.broadcast_shapes(first.shape, second.shape)
         y = source.result() if is_last else source.inner(f"of{index + 1}", DType.FLOAT32, shape)
-        operators.append(FloatBinary(node.name, node.op_type, CHOICES[node.op_type], first, second, y))
+        operators.append(FloatBinary(*source.called, kind, first, second, y))
         first = y
     return tuple(operators)
 
 
-def lower_prelu(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_prelu(source: Source) -> Operator:
     """PRelu of float32 numbers: x, or slope * x below 0."""
-    source = Source(node, graph)
-    tensors = source.tensor(0), source.tensor(1), source.result()
-    return (FloatBinary(node.name, node.op_type, "prelu", *tensors),)
+    return FloatBinary(*source.called, "prelu", source.tensor(0), source.tensor(1), source.result())
+
+
+def lower_qlinear_function(source: Source) -> Operator:
+    """QLinearSigmoid and QLinearLeakyRelu: (X, scale, zero point, Y_scale, Y_zero_point)."""
+    x, y = source.tensor(0, source.quantization(1, 2)), source.result(source.quantization(3, 4))
+    alpha = source.real("alpha", 0.01)
+    if source.node.op_type == "QLinearSigmoid":
+        return lookup(source, x, y, functions.logistic)
+    return lookup(source, x, y, lambda values: functions.leaky_relu(values, alpha))
+
+
+def lookup(source: Source, x: Tensor, y: Tensor, function: Callable[[Float32s], Float32s]) -> Lookup:
+    """The table of a float function between two quantized tensors that say what their codes mean."""
+    x_by, y_by = quantization_of(x), quantization_of(y)
+    codes = np.arange(x.dtype.low, x.dtype.high + 1)
+    values = function(arithmetic.dequantize(codes, x_by.scale, x_by.zero_point))
+    table = arithmetic.quantize(values, y_by.scale, y_by.zero_point, y.dtype.low, y.dtype.high)
+    return Lookup(*source.called, x, y, table)

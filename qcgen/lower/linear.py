@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 
 from qcgen.arithmetic import Quantization, requantization_scale
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     Conv,
     ConvGeometry,
@@ -26,6 +25,7 @@ from qcgen.ir.types import Array, DType
 from qcgen.lower.codes import (
     are_wide,
     codes_of,
+    constants_of,
     ends_of,
     equal_rows,
     has_bias,
@@ -49,18 +49,8 @@ def row_geometry(x: Tensor, columns: int) -> ConvGeometry:
 
 
 def _product(source: Source, x: Tensor, y: Tensor, x_zero_point: int, b: Matrix, epilogue: Epilogue) -> Conv:
-    return Conv(
-        name=source.node.name,
-        op_type=source.node.op_type,
-        x=x,
-        y=y,
-        geometry=row_geometry(x, b.weights.shape[0]),
-        x_zero_point=x_zero_point,
-        weights=b.weights,
-        w_zero_point=b.zero_point,
-        bias=b.bias,
-        epilogue=epilogue,
-    )
+    geometry = row_geometry(x, b.weights.shape[0])
+    return Conv(*source.called, x, y, geometry, x_zero_point, b.weights, b.zero_point, b.bias, epilogue)
 
 
 class Matrix:
@@ -75,9 +65,9 @@ class Matrix:
         self.bias = per_channel(absent if bias is None else bias, columns).astype(absent.dtype)
 
 
-def has_constant_matrix(source: Source, index: int) -> bool:
-    """Whether the second operand is one constant matrix, so that the product is a convolution."""
-    return source.is_constant(index) and source.array(index).ndim == 2
+def _constant_matrix(source: Source, index: int) -> Array | None:
+    """The second operand if it is one constant matrix, so that the product is a convolution."""
+    return source.array(index) if source.is_constant(index) and source.array(index).ndim == 2 else None
 
 
 def _computed(
@@ -89,16 +79,16 @@ def _computed(
     epilogue: Requantize | RawAccumulator | FloatActivation,
 ) -> tuple[Operator, ...]:
     """The product of two operands; a that is a vector becomes a row, b a column."""
-    name, op_type = source.node.name, source.node.op_type
+    called = source.called
     row, column = ((1, *a.shape) if len(a.shape) == 1 else a.shape), ((*b.shape, 1) if len(b.shape) == 1 else b.shape)
     first, a_views = _as_matrix(source, a, "row", row)
     second, b_views = _as_matrix(source, b, "column", column)
     if not a_views and not b_views:
-        return (MatMul(name, op_type, a, b, y, *zero_points, epilogue),)
+        return (MatMul(*called, a, b, y, *zero_points, epilogue),)
     shape = (*np.broadcast_shapes(row[:-2], column[:-2]), row[-2], column[-1])
     product = source.reshaped("matrix", y, shape)
-    matmul = MatMul(name, op_type, first, second, product, *zero_points, epilogue)
-    return (*a_views, *b_views, matmul, Reshape(name, op_type, product, y))
+    matmul = MatMul(*called, first, second, product, *zero_points, epilogue)
+    return (*a_views, *b_views, matmul, Reshape(*called, product, y))
 
 
 def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -> tuple[Tensor, tuple[Operator, ...]]:
@@ -106,30 +96,20 @@ def _as_matrix(source: Source, x: Tensor, suffix: str, shape: tuple[int, ...]) -
     if x.shape == shape:
         return x, ()
     matrix = source.reshaped(suffix, x, shape)
-    return matrix, (Reshape(source.node.name, source.node.op_type, x, matrix),)
+    return matrix, (Reshape(*source.called, x, matrix),)
 
 
-def lower_matmul_integer(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_matmul_integer(source: Source) -> tuple[Operator, ...]:
     """MatMulInteger: (A, B, a_zero_point, b_zero_point), the sums; B or a_zero_point may be computed."""
-    source = Source(node, graph)
     is_known = not source.has(2) or source.is_constant(2)
     zero_point = int(source.number(2, 0)) if is_known else 0
-    if not has_constant_matrix(source, 1):
+    matrix = _constant_matrix(source, 1)
+    if matrix is None:
         zero_points = (zero_point, int(source.number(3, 0)))
         return _computed(source, source.tensor(0), source.tensor(1), source.result(), zero_points, RawAccumulator())
-    b = Matrix(source.array(1), source.array(3) if source.has(3) else None)
+    b = Matrix(matrix, source.array(3) if source.has(3) else None)
     product = _product(source, source.tensor(0), source.result(), zero_point, b, RawAccumulator())
-    return corrected((product,), None if is_known else node.inputs[2], graph)
-
-
-def _dequantized(source: Source, x: Tensor, b: Matrix, x_scale: float, b_scale: Array) -> tuple[Operator, ...]:
-    """The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale))."""
-    y = source.result()
-    with np.errstate(over="ignore", under="ignore"):
-        product = float(np.float32(x_scale) * b_scale.astype(np.float32).reshape(()))
-    acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(product, 0))
-    raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
-    return (raw, Dequantize(source.node.name, source.node.op_type, acc, y))
+    return corrected((product,), None if is_known else source.node.inputs[2], source.graph)
 
 
 def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
@@ -137,16 +117,16 @@ def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
     if not source.integer("transA", 0):
         return a, ()
     x = source.reshaped("transposed", a, a.shape[::-1])
-    return x, (Transpose(source.node.name, source.node.op_type, a, x, (1, 0)),)
+    return x, (Transpose(*source.called, a, x, (1, 0)),)
 
 
-def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_gemm(source: Source) -> tuple[Operator, ...]:
     """Gemm: alpha * A * B + beta * C of codes, or in float32, alpha and beta multiplied into the constants.
 
     QGemm: (A, scale, zero point, B, scale, zero point, C, y_scale, y_zero_point); float without y_scale. It computes
     fl32(fl32(alpha * a_scale) * b_scale), divided by y_scale if there is one; C is int32 and is not multiplied.
     """
-    source, is_spelt = Source(node, graph), node.op_type == "QGemm"
+    is_spelt = source.node.op_type == "QGemm"
     weights, is_transposed = source.array(place_of(source, 1)), source.integer("transB", 0)
     matrix = weights.T if is_transposed else weights
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
@@ -162,16 +142,14 @@ def lower_gemm(node: Node, graph: Graph) -> tuple[Operator, ...]:
     return (*before, product)
 
 
-def lower_matmul(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_matmul(source: Source) -> tuple[Operator, ...]:
     """MatMul of codes or in float32, b constant or computed.
 
     QLinearMatMul: (a, scale, zero point, b, scale, zero point, y_scale, y_zero_point).
     """
-    source = Source(node, graph)
-    second = place_of(source, 1)
-    if has_constant_matrix(source, second):
-        matrix = Matrix(source.array(second))
-        product = _product(source, source.tensor(0), source.result(), 0, matrix, FloatActivation())
+    matrix = _constant_matrix(source, place_of(source, 1))
+    if matrix is not None:
+        product = _product(source, source.tensor(0), source.result(), 0, Matrix(matrix), FloatActivation())
         return _of_codes(source, product, axis=1) or (product,)
     ends = narrow_ends(source, 0, 1)
     if ends is None:
@@ -200,23 +178,29 @@ def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> t
     bias = _int32_row(source, by.codes.shape[axis]) if has_bias(source) else None
     if has_bias(source) and bias is None:
         return None
-    x, before = _rows(source, a)
+    (x, before), y = _rows(source, a), source.result()
     b = Matrix(by.codes if axis else by.codes.T, by.zero_point, bias)
-    scale = np.float32(alpha) * np.float32(quantization_of(a).scale)
-    return (*before, *_dequantized(source, x, b, float(scale), by.scale))
+    # The accumulators and what they stand for: fl32(fl32(acc) * fl32(scale * b_scale)).
+    with np.errstate(over="ignore", under="ignore"):
+        scale = float(np.float32(alpha) * np.float32(quantization_of(a).scale) * by.scale.reshape(()))
+    acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(scale, 0))
+    raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
+    return (*before, raw, Dequantize(*source.called, acc, y))
 
 
 def _int32_row(source: Source, columns: int) -> Array | None:
     """The codes of a bias that is dequantized from int32 constants, one a column or one in all, zero point 0."""
     if source.node.op_type == "QGemm":
         return equal_rows(source.array(6))
-    maker = source.dequantized(2)
-    if maker is None or not maker.is_constant(0) or maker.array(1).size > 1 or (maker.has(2) and maker.array(2).any()):
+    maker, weights, x = source.dequantized(2), codes_of(source, 1), source.codes(0, *Q8)
+    if maker is None or not maker.is_constant(0):
         return None
-    codes, weights, x = maker.array(0), codes_of(source, 1), source.codes(0, *Q8)
+    codes, scale, zero_point = constants_of(maker)
+    if scale.size > 1 or zero_point.any():
+        return None
     assert weights is not None, "weights are codes"
     assert x is not None, "x is dequantized from codes"
     is_row = codes.size in (1, columns) and codes.shape[-1:] in ((), (1,), (columns,))
     unit = np.float32(quantization_of(x).scale) * weights.scale
-    is_meant = is_qgemm(source) or is_in_units(maker.array(1), unit)
+    is_meant = is_qgemm(source) or is_in_units(scale, unit)
     return codes if is_row and is_meant and DType.of(codes) is DType.INT32 else None

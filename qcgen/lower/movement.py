@@ -1,52 +1,46 @@
-"""Operators that only move elements."""
+"""Operators that move, choose or repeat elements, at places that are known when the model is compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from math import ceil, floor
 
 import numpy as np
 
+from qcgen.arithmetic import Float32
+from qcgen.geometry import COORDINATES
 from qcgen.infer.shape import split_evenly
-from qcgen.ir.graph import Graph, Node
-from qcgen.ir.program import Concat, Operator, Pad, Reshape, Resize, Slice, Transpose
-from qcgen.lower.elementwise import lookup
-from qcgen.lower.places import nearest_places
+from qcgen.ir.program import Concat, Embedding, GatherElements, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.lower.float_functions import lookup
 from qcgen.lower.source import Source
 
 
-def lower_transpose(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_transpose(source: Source) -> Operator:
     """Transpose; the axes are reversed by default."""
-    source = Source(node, graph)
-    x = source.tensor(0)
-    perm = source.attribute_integers("perm") or tuple(reversed(range(len(x.shape))))
-    return (Transpose(node.name, node.op_type, x, source.result(), perm),)
+    rank = len(source.tensor(0).shape)
+    return Transpose(*source.ends, source.attribute_integers("perm") or tuple(reversed(range(rank))))
 
 
-def lower_reshape(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_reshape(source: Source) -> Operator:
     """Reshape, Flatten, Squeeze and Unsqueeze: inference has found the shape."""
-    source = Source(node, graph)
-    return (Reshape(node.name, node.op_type, source.tensor(0), source.result()),)
+    return Reshape(*source.ends)
 
 
-def lower_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_concat(source: Source) -> Operator:
     """Concat of tensors whose codes mean the same."""
-    source = Source(node, graph)
-    y = source.result()
-    xs = tuple(source.tensor(index) for index in range(len(node.inputs)))
-    return (Concat(node.name, node.op_type, xs, y, source.integer("axis", 1) % len(y.shape)),)
+    xs = tuple(source.tensor(index) for index in range(len(source.node.inputs)))
+    return Concat(*source.called, xs, source.result(), source.axis(1))
 
 
-def lower_qlinear_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_qlinear_concat(source: Source) -> tuple[Operator, ...]:
     """QLinearConcat: (y_scale, y_zero_point, then X, scale, zero point of every input).
 
     Source: QLinearConcat copies an input of y's scale and zero point, and requantizes any other by a table of 256.
     """
-    source = Source(node, graph)
     y_by = source.quantization(0, 1)
-    y = source.result(y_by)
-    before: list[Operator] = []
-    xs = []
-    for index in range(2, len(node.inputs), 3):
+    y, before, xs = source.result(y_by), list[Operator](), []
+    for index in range(2, len(source.node.inputs), 3):
         x_by = source.quantization(index + 1, index + 2)
         x = source.tensor(index, x_by)
         if x_by != y_by:
@@ -54,65 +48,61 @@ def lower_qlinear_concat(node: Node, graph: Graph) -> tuple[Operator, ...]:
             before.append(lookup(source, x, scaled, lambda values: values))
             x = scaled
         xs.append(x)
-    axis = source.integer("axis", 1) % len(y.shape)
-    return (*before, Concat(node.name, node.op_type, tuple(xs), y, axis))
+    return (*before, Concat(*source.called, tuple(xs), y, source.integer("axis", 1) % len(y.shape)))
 
 
-def lower_slice(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_slice(source: Source) -> Operator:
     """Slice: (data, starts, ends, axes, steps), attributes before opset 10."""
-    source = Source(node, graph)
-    x, y = source.tensor(0), source.result()
-    rank = len(x.shape)
+    shape = source.tensor(0).shape
     starts, ends = source.integers(1, "starts"), source.integers(2, "ends")
     assert starts is not None, "a Slice has starts"
     assert ends is not None, "a Slice has ends"
     axes = source.integers(3, "axes") or tuple(range(len(starts)))
     steps = source.integers(4, "steps") or (1,) * len(starts)
-    firsts, strides = [0] * rank, [1] * rank
+    firsts, strides = [0] * len(shape), [1] * len(shape)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        size = x.shape[axis % rank]
         # The ends of a slice are clamped as Python's are, with one exception: steps backwards pass the front with -n-1.
-        firsts[axis % rank] = slice(start, end, step).indices(size)[0]
-        strides[axis % rank] = step
-    return (Slice(node.name, node.op_type, x, y, tuple(firsts), tuple(strides)),)
+        firsts[axis] = slice(start, end, step).indices(shape[axis])[0]
+        strides[axis] = step
+    return Slice(*source.ends, tuple(firsts), tuple(strides))
 
 
-def lower_split(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_split(source: Source) -> tuple[Operator, ...]:
     """Split: one Slice for every output that is there; others take their share, too."""
-    source = Source(node, graph)
-    x = source.tensor(0)
-    rank = len(x.shape)
-    axis = source.integer("axis", 0) % rank
-    lengths = source.integers(1, "split") or split_evenly(x.shape[axis], len(node.outputs))
-    slices = []
-    begin = 0
-    for index, (name, length) in enumerate(zip(node.outputs, lengths, strict=True)):
-        if not name:
-            begin += length
-            continue
-        y = source.result(index=index)
-        starts = tuple(begin if i == axis else 0 for i in range(rank))
-        slices.append(
-            Slice(f"{node.name}" if index == 0 else f"{node.name}.{index}", node.op_type, x, y, starts, (1,) * rank)
-        )
+    (name, op_type), x, axis = source.called, source.tensor(0), source.axis(0)
+    outputs, begin, slices = source.node.outputs, 0, []
+    lengths = source.integers(1, "split") or split_evenly(x.shape[axis], len(outputs))
+    for index, length in enumerate(lengths):
+        if outputs[index]:
+            called = (f"{name}.{index}" if index else name, op_type)
+            slices.append(_sliced(*called, x, source.result(index=index), axis, begin, 1))
         begin += length
     return tuple(slices)
 
 
-def lower_pad(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def _sliced(name: str, op_type: str, x: Tensor, y: Tensor, axis: int, first: int, step: int) -> Slice:
+    """Elements of one axis, from the first on."""
+    starts, steps = [0] * len(x.shape), [1] * len(x.shape)
+    starts[axis], steps[axis] = first, step
+    return Slice(name, op_type, x, y, tuple(starts), tuple(steps))
+
+
+def lower_pad(source: Source) -> Operator:
     """Pad: (data, pads, constant_value, axes), attributes before opset 11; the other modes repeat elements of x."""
-    source = Source(node, graph)
-    x, y = source.tensor(0), source.result()
-    before = pad_before(source, len(x.shape))
-    mode = source.text("mode", "constant")
+    name, op_type, x, y = source.ends
+    mode, before, pads = source.text("mode", "constant"), [0] * len(x.shape), source.integers(1, "pads")
+    assert pads is not None, "a Pad has pads"
+    axes = source.integers(3, "axes") if source.has(3) else range(len(x.shape))
+    for axis, count in zip(axes or (), pads[: len(pads) // 2], strict=True):
+        before[axis] = count
     if mode == "constant":
         value = source.number(2, 0.0) if source.node.version >= 11 else source.real("value", 0.0)
-        return (Pad(node.name, node.op_type, x, y, before, value),)
+        return Pad(name, op_type, x, y, tuple(before), value)
     places = tuple(
         tuple(int(place) for place in _PLACES[mode](np.arange(size) - first, length))
         for size, first, length in zip(y.shape, before, x.shape, strict=True)
     )
-    return (Resize(node.name, node.op_type, x, y, places),)
+    return Resize(name, op_type, x, y, places)
 
 
 _PLACES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
@@ -126,20 +116,136 @@ PAD_MODES = ("constant", *_PLACES)
 """The modes of Pad."""
 
 
-def pad_before(source: Source, rank: int) -> tuple[int, ...]:
-    """The elements in front, axis by axis."""
-    pads = source.integers(1, "pads")
-    assert pads is not None, "a Pad has pads"
-    axes = source.integers(3, "axes") if source.has(3) else tuple(range(rank))
-    assert axes is not None, "axes is a constant"
-    before = [0] * rank
-    for axis, count in zip(axes, pads[: len(pads) // 2], strict=True):
-        before[axis % rank] = count
-    return tuple(before)
+def lower_gather(source: Source) -> tuple[Operator, ...]:
+    """Gather along any axis with constant indices, of codes or floats; rows of a constant table at computed ones."""
+    if not source.is_constant(1):
+        return (Embedding(*source.called, source.tensor(1), source.result(), source.array(0)),)
+    (name, op_type, x, y), axis, indices = source.ends, source.axis(0), source.array(1).astype(np.int64)
+    places = tuple(int(place) for place in indices.reshape(-1) % x.shape[axis])
+    shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+    taken = y if indices.ndim == 1 else source.inner("taken", x.dtype, shape)
+    step = places[1] - places[0] if len(places) > 1 else 1
+    found: Operator
+    if step and all(later - earlier == step for earlier, later in pairwise(places)):
+        found = _sliced(name, op_type, x, taken, axis, places[0] if places else 0, step)
+    else:
+        others = [tuple(range(size)) for size in x.shape]
+        found = Resize(name, op_type, x, taken, (*others[:axis], places, *others[axis + 1 :]))
+    return (found,) if taken is y else (found, Reshape(name, op_type, taken, y))
 
 
-def lower_resize(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """Resize and Upsample by nearest neighbours."""
-    source = Source(node, graph)
+def lower_gather_elements(source: Source) -> Operator:
+    """GatherElements of codes or floats, at computed places or at constant ones."""
+    return GatherElements(*source.called, source.tensor(0), source.tensor(1), source.result(), source.axis(0))
+
+
+def lower_expand(source: Source) -> tuple[Operator, ...]:
+    """Expand to a constant shape, of codes or floats."""
+    return lower_tile(source)
+
+
+def lower_tile(source: Source) -> tuple[Operator, ...]:
+    """Tile with constant repeats, of codes or floats."""
+    # x again and again along every axis on which y is longer.
     x, y = source.tensor(0), source.result()
-    return (Resize(node.name, node.op_type, x, y, nearest_places(source, x.shape, y.shape)),)
+    shape = (1,) * (len(y.shape) - len(x.shape)) + x.shape
+    places = tuple(tuple(at % size for at in range(length)) for size, length in zip(shape, y.shape, strict=True))
+    if shape == x.shape:
+        return (Resize(*source.called, x, y, places),)
+    inner = source.inner("of_more_axes", x.dtype, shape)
+    return Reshape(*source.called, x, inner), Resize(*source.called, inner, y, places)
+
+
+# Blocks of pixels that become channels, and channels that become blocks of pixels.
+
+TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+"""What brings the channels of an image behind its pixels, where they lie in memory, and back: mostly no code."""
+
+
+def lower_depth_to_space(source: Source) -> tuple[Operator, ...]:
+    """DepthToSpace, DCR and CRD: the channels of a pixel become a block of pixels."""
+    batch, channels, height, width = source.tensor(0).shape
+    size = source.integer("blocksize", 1)
+    depth = channels // size**2
+    if source.text("mode", "DCR") == "DCR":
+        split, perm = (batch, height, width, size, size, depth), (0, 1, 3, 2, 4, 5)
+    else:
+        split, perm = (batch, height, width, depth, size, size), (0, 1, 4, 2, 5, 3)
+    return _rearranged(source, split, perm, (batch, height * size, width * size, depth))
+
+
+def lower_space_to_depth(source: Source) -> tuple[Operator, ...]:
+    """SpaceToDepth: a block of pixels becomes the channels of one."""
+    batch, channels, height, width = source.tensor(0).shape
+    size = source.integer("blocksize", 1)
+    split = (batch, height // size, size, width // size, size, channels)
+    return _rearranged(source, split, (0, 1, 3, 2, 4, 5), (batch, height // size, width // size, channels * size**2))
+
+
+def _rearranged(
+    source: Source, split: tuple[int, ...], perm: tuple[int, ...], joined: tuple[int, ...]
+) -> tuple[Operator, ...]:
+    """An image, channels last, cut into blocks, whose axes change places, and joined again."""
+    called, x = source.called, source.tensor(0)
+    shapes = tuple(x.shape[axis] for axis in TO_LAST), split, tuple(split[axis] for axis in perm), joined
+    names = ("last", "blocks", "moved", "image")
+    last, blocks, moved, image = (source.inner(name, x.dtype, shape) for name, shape in zip(names, shapes, strict=True))
+    return (
+        Transpose(*called, x, last, TO_LAST),
+        Reshape(*called, last, blocks),
+        Transpose(*called, blocks, moved, perm),
+        Reshape(*called, moved, image),
+        Transpose(*called, image, source.result(), TO_FIRST),
+    )
+
+
+# Where the elements of a nearest-neighbour Resize come from.
+
+TIE = 1e-6
+"""How close to the middle between two elements a place may be to count as the middle."""
+
+
+def _is_tie(x: float) -> bool:
+    return abs(x - floor(x) - 0.5) <= TIE
+
+
+NEAREST: dict[str, Callable[[float], int]] = {
+    "ceil": ceil,
+    "floor": floor,
+    "round_prefer_ceil": lambda x: ceil(x) if _is_tie(x) else floor(x + 0.5),
+    "round_prefer_floor": lambda x: floor(x) if _is_tie(x) else floor(x + 0.5),
+}
+"""The element that is nearest to a place. Source: onnxruntime's UpsampleBase; TIE was found by experiment."""
+
+
+def lower_resize(source: Source) -> Operator:
+    """Resize and Upsample by nearest neighbours."""
+    x, y = source.tensor(0).shape, source.result().shape
+    # Where no size changes onnxruntime copies x, whatever the scales.
+    scales = [Float32(1)] * len(x) if x == y else _scales(source, x, y)
+    return Resize(*source.ends, tuple(_axis(source, *sizes) for sizes in zip(x, y, scales, strict=True)))
+
+
+def _axis(source: Source, size: int, length: int, scale: Float32) -> tuple[int, ...]:
+    """For every element of y along an axis its place in x."""
+    if scale == 1:
+        return tuple(range(length))
+    if source.node.version < 11:  # no attributes yet: asymmetric, and rounded up where the axis becomes shorter
+        coordinate, nearest = COORDINATES["asymmetric"], NEAREST["ceil" if scale < 1 else "floor"]
+    else:
+        coordinate = COORDINATES[source.text("coordinate_transformation_mode", "half_pixel")]
+        nearest = NEAREST[source.text("nearest_mode", "round_prefer_floor")]
+    places = coordinate(np.arange(length, dtype=np.float32), scale, size, length)
+    return tuple(min(max(nearest(float(place)), 0), size - 1) for place in places)
+
+
+def _scales(source: Source, x: tuple[int, ...], y: tuple[int, ...]) -> list[Float32]:
+    """The scales that are given, else those of the sizes."""
+    index = 2 if source.node.version >= 11 else 1
+    ratios = [Float32(length) / Float32(size) for size, length in zip(x, y, strict=True)]
+    if source.has(3) or not source.has(index) or not source.array(index).size:
+        return ratios
+    axes = source.attribute_integers("axes") or tuple(range(len(x)))
+    for axis, scale in zip(axes, source.array(index).reshape(-1), strict=True):
+        ratios[axis] = Float32(scale)
+    return ratios

@@ -21,36 +21,20 @@ FORMATS = {16: "FP16x16", 23: "FP8x23"}
 """Orion's formats with 32-bit magnitudes, by their fraction bits."""
 
 
-@dataclass(frozen=True)
-class Magnitude:
-    """The largest magnitude of a quantity that is the same for every input.
-
-    ``channel`` is the output channel, None if all share it.
-    """
-
-    quantity: str
-    value: int
-    channel: int | None = None
-
-    def problem(self, where: str, fraction_bits: int) -> Problem | None:
-        """What to tell the user if the magnitude does not fit 32 bits."""
-        if self.value <= MAGNITUDE_MAX:
-            return None
-        place = "" if self.channel is None else f" in output channel {self.channel}"
-        limit = 2 ** (32 - fraction_bits)
-        what = (
-            f"{self.quantity} has a magnitude of {self.value} (the number {self.value / 2**fraction_bits:.6g})"
-            f"{place}, {self.value - MAGNITUDE_MAX} more than the {MAGNITUDE_MAX} that {FORMATS[fraction_bits]} holds"
-        )
-        return Problem(where, what, _hint(fraction_bits, limit))
-
-
-def _hint(fraction_bits: int, limit: int) -> str:
-    """What to do about a number that is too large; ``limit`` is where the format's numbers end."""
-    narrower = f"every weight, bias and scale must stay below {limit}: use smaller weights or scales"
-    if fraction_bits == 16:
-        return narrower
-    return f"{narrower}, or compile with {spelt(numerics='orion-fp16x16')}, whose numbers reach 65536"
+def _too_large(where: str, bits: int, quantity: str, values: Int64s, channels: bool = True) -> tuple[Problem, ...]:
+    """What to tell the user if a magnitude of the values (M, ...), which no input changes, does not fit 32 bits."""
+    by_channel = np.abs(values.reshape(values.shape[0], -1)).max(axis=1)
+    channel = int(np.argmax(by_channel))
+    value, place = int(by_channel[channel]), f" in output channel {channel}" if channels else ""
+    if value <= MAGNITUDE_MAX:
+        return ()
+    what = (
+        f"{quantity} has a magnitude of {value} (the number {value / 2**bits:.6g}){place},"
+        f" {value - MAGNITUDE_MAX} more than the {MAGNITUDE_MAX} that {FORMATS[bits]} holds"
+    )
+    hint = f"every weight, bias and scale must stay below {2 ** (32 - bits)}: use smaller weights or scales"
+    other = "" if bits == 16 else f", or compile with {spelt(numerics='orion-fp16x16')}, whose numbers reach 65536"
+    return (Problem(where, what, hint + other),)
 
 
 def overflows(where: str, op: OrionConv) -> tuple[Problem, ...]:
@@ -58,17 +42,9 @@ def overflows(where: str, op: OrionConv) -> tuple[Problem, ...]:
 
     All numbers of ``op`` may have any size that int64 holds. What only some inputs drive so far is tested at run time.
     """
-    constants = _largest("a dequantized weight", op.weights), _largest("the dequantized bias", op.bias)
-    problems = [magnitude.problem(where, op.fraction_bits) for magnitude in constants]
-    found = tuple(problem for problem in problems if problem is not None)
-    return found or _never_requantized(where, op)
-
-
-def _largest(quantity: str, values: Int64s) -> Magnitude:
-    """The largest of the values (M, ...) of all channels."""
-    by_channel = np.abs(values.reshape(values.shape[0], -1)).max(axis=1)
-    channel = int(np.argmax(by_channel))
-    return Magnitude(quantity, int(by_channel[channel]), channel)
+    constants = ("a dequantized weight", op.weights), ("the dequantized bias", op.bias)
+    found = (_too_large(where, op.fraction_bits, *constant) for constant in constants)
+    return tuple(problem for problems in found for problem in problems) or _never_requantized(where, op)
 
 
 def _never_requantized(where: str, op: OrionConv) -> tuple[Problem, ...]:
@@ -102,7 +78,7 @@ def convolutions_of_codes(graph: Graph) -> Graph:
     """
     constants, nodes, made = dict(graph.constants), list[Node](), set[str]()
     for node in graph.nodes:
-        conv = lower_conv(node, graph)[-1] if (node.domain, node.op_type) == ("", "Conv") else None
+        conv = lower_conv(Source(node, graph))[-1] if (node.domain, node.op_type) == ("", "Conv") else None
         if isinstance(conv, Conv) and isinstance(conv.epilogue, Requantize):
             node = _as_qlinear_conv(node, graph, conv, constants)
             made.add(node.outputs[0])
@@ -215,16 +191,13 @@ class OrionOperands:
             return absent
         codes = array.astype(np.int64)
         scale = (x_scale * w_scale) >> self.fraction_bits
-        channel = int(np.argmax(np.abs(codes)))
-        encoded = Magnitude("the encoded bias", abs(int(codes[channel])) << self.fraction_bits, channel)
-        fits = [self._fits(encoded), self._fits(Magnitude("x_scale times w_scale, the scale of the bias,", scale))]
-        return codes * scale if all(fits) else absent
-
-    def _fits(self, magnitude: Magnitude) -> bool:
-        problem = magnitude.problem(self.where, self.fraction_bits)
-        if problem is not None:
-            self.problems.append(problem)
-        return problem is None
+        unit = "x_scale times w_scale, the scale of the bias,"
+        problems = (
+            *_too_large(self.where, self.fraction_bits, "the encoded bias", codes << self.fraction_bits),
+            *_too_large(self.where, self.fraction_bits, unit, np.array([scale], np.int64), channels=False),
+        )
+        self.problems += problems
+        return absent if problems else codes * scale
 
     def _scalar(self, name: str) -> Array | None:
         """The only element of a constant."""

@@ -8,10 +8,9 @@ from math import prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.arithmetic import Quantization, exact_multiplier
+from qcgen.arithmetic import exact_multiplier
 from qcgen.convolutions import NHWC_DOMAIN, layout_of_pool
 from qcgen.geometry import WindowAxis
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,
     ConvGeometry,
@@ -25,40 +24,47 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Layout
 from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
+from qcgen.lower.conv import channels_of, cropped, geometry_of, spatial
 from qcgen.lower.source import Source, quantization_of
-from qcgen.lower.windows import channels_of, cropped, geometry_of, spatial
 
 
-def lower_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_max_pool(source: Source) -> tuple[Operator, ...]:
     """MaxPool of any domain, quantized or float."""
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
-    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+    x, y = _images(source)
     geometry, axes = pool_geometry(source, x)
-    return cropped(MaxPool(node.name, node.op_type, x, y, geometry), axes, graph)
+    return cropped(MaxPool(*source.called, x, y, geometry), axes, source.graph)
 
 
-def lower_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def _images(source: Source) -> tuple[Tensor, Tensor]:
+    layout = layout_of_pool(source.node)
+    return source.tensor(0, layout=layout), source.result(layout=layout)
+
+
+def lower_average_pool(source: Source) -> tuple[Operator, ...]:
     """AveragePool of codes of 8 bits, or in float32, in the order of onnxruntime's sums: another one since opset 19.
 
-    QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point).
+    QLinearAveragePool: (X, scale, zero point, y_scale, y_zero_point). Means of a window that is the whole image are
+    computed as QLinearGlobalAveragePool does.
     """
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
+    node, (x, y) = source.node, _images(source)
     is_dilated = set(source.attribute_integers("dilations") or ()) - {1}
     ends = None if node.domain == NHWC_DOMAIN or is_dilated else narrow_ends(source, 0)
     if ends is not None:
-        x, y = (replace(tensor, layout=layout) for tensor in ends)
+        x, y = (replace(tensor, layout=x.layout) for tensor in ends)
         x, before = of_type(source, x, y.dtype)
-        return (*before, *_average_of_codes(source, x, y))
-    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
+        g, _ = pool_geometry(source, x)
+        is_whole = g.kernel == g.input and not g.is_padded
+        return (*before, *((_mean_of_codes(source, x, y),) if is_whole else _average(source, x, y)))
     if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0):
         is_same = source.text("auto_pad", "NOTSET").startswith("SAME")  # whose windows stay within the padded image
         return _average(source, x, y) if is_same else _average_of_padded(source, x, y)
     if node.domain or node.version >= 19:
         return _average(source, x, y)
     g, _ = pool_geometry(source, x)
-    in_blocks, strides = node.outputs[0] in graph.in_blocks, source.attribute_integers("strides") or (1,) * g.rank
+    in_blocks, strides = (
+        node.outputs[0] in source.graph.in_blocks,
+        source.attribute_integers("strides") or (1,) * g.rank,
+    )
     if g.kernel == g.input and not g.is_padded and set(strides) == {1}:
         return (_mean(source, x, y, None, is_in_order=in_blocks),)
     fits = strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
@@ -71,7 +77,7 @@ def _average_of_padded(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, 
     A window that would start in the padding behind the image is none; in the padded image it would be one. So there is
     no more padding than the last window reaches.
     """
-    g, called = pool_geometry(source, x)[0], (source.node.name, source.node.op_type)
+    g, called = pool_geometry(source, x)[0], source.called
     numbers = zip(g.output, g.strides, g.kernel, g.dilations, strict=True)
     reach = [(windows - 1) * stride + (taps - 1) * step + 1 for windows, stride, taps, step in numbers]
     sizes = zip(g.pads_begin, g.input, g.pads_end, reach, strict=True)
@@ -84,58 +90,44 @@ def _average_of_padded(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, 
     return Pad(*called, x, padded, before, 0.0), AveragePool(*called, padded, y, geometry, False)
 
 
-def _average_of_codes(source: Source, x: Tensor, y: Tensor) -> tuple[Operator, ...]:
-    """Means of windows; those of one that is the whole image are computed as QLinearGlobalAveragePool does."""
-    g, _ = pool_geometry(source, x)
-    is_whole = g.kernel == g.input and not g.is_padded
-    return (_mean_of_codes(source, x, y),) if is_whole else _average(source, x, y)
-
-
 MOST_BY_COLUMNS = 2045
 """The elements of a padded row for which onnxruntime has room to add up columns. Source: MlasPool, tried."""
 
 
 def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = False) -> tuple[Operator, ...]:
     geometry, axes = pool_geometry(source, x)
-    called, counts_padding = (source.node.name, source.node.op_type), source.integer("count_include_pad", 0) != 0
-    return cropped(AveragePool(*called, x, y, geometry, counts_padding, is_by_columns), axes, source.graph)
+    counts_padding = source.integer("count_include_pad", 0) != 0
+    return cropped(AveragePool(*source.called, x, y, geometry, counts_padding, is_by_columns), axes, source.graph)
 
 
-def lower_global_average_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_global_average_pool(source: Source) -> tuple[Operator, ...]:
     """GlobalAveragePool in float32, or of codes.
 
     QLinearGlobalAveragePool: (X, scale, zero point, y_scale, y_zero_point).
     """
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
-    ends = None if node.domain == NHWC_DOMAIN else ends_of(source, 0)
-    if ends is not None:
-        x, y = (replace(tensor, layout=layout) for tensor in ends)
-        pixels = prod(spatial(x))
-        if are_wide(ends) and pixels <= MOST_PIXELS:
+    x, y = _images(source)
+    ends = None if source.node.domain == NHWC_DOMAIN else ends_of(source, 0)
+    if ends is not None and not (are_wide(ends) and prod(spatial(x)) > MOST_PIXELS):
+        x, y = (replace(tensor, layout=x.layout) for tensor in ends)
+        if are_wide(ends):
             return (_mean(source, x, y, _rounded_once(x, y)),)
-        if not are_wide(ends):
-            x, before = of_type(source, x, y.dtype)
-            return (*before, _mean_of_codes(source, x, y))
-    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    return (_mean(source, x, y, None, is_in_order=node.outputs[0] in graph.in_blocks),)
+        x, before = of_type(source, x, y.dtype)
+        return (*before, _mean_of_codes(source, x, y))
+    return (_mean(source, x, y, None, is_in_order=source.node.outputs[0] in source.graph.in_blocks),)
 
 
-def lower_global_max_pool(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_global_max_pool(source: Source) -> Operator:
     """GlobalMaxPool of any domain, quantized or float: a MaxPool whose window is the image."""
-    source = Source(node, graph)
-    layout = layout_of_pool(node)
-    x, y = source.tensor(0, layout=layout), source.result(layout=layout)
-    image = spatial(x)
-    channels = channels_of(x)
+    x, y = _images(source)
+    image, channels = spatial(x), channels_of(x)
     one, none = (1,) * len(image), (0,) * len(image)
     sizes = (x.shape[0], channels, channels, channels, image, image)
-    return (MaxPool(node.name, node.op_type, x, y, ConvGeometry(*sizes, one, one, none, none, one)),)
+    return MaxPool(*source.called, x, y, ConvGeometry(*sizes, one, one, none, none, one))
 
 
 def _mean_of_codes(source: Source, x: Tensor, y: Tensor) -> GlobalAveragePool:
     x_by, y_by = quantization_of(x), quantization_of(y)
-    scale = global_scale(x_by, y_by, prod(spatial(x)))
+    scale = np.array([arithmetic.global_average_scale(x_by.scale, y_by.scale, prod(spatial(x)))], np.float32)
     return _mean(source, x, y, Requantize(scale, y_by.zero_point, y.dtype.low, y.dtype.high))
 
 
@@ -151,17 +143,11 @@ def _rounded_once(x: Tensor, y: Tensor) -> RoundOnce:
     return RoundOnce(*exact_multiplier(*scales, largest, pixels), y_by.zero_point, y.dtype.low, y.dtype.high)
 
 
-def global_scale(x_by: Quantization, y_by: Quantization, pixels: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """What the sums are requantized by, (1,)."""
-    return np.array([arithmetic.global_average_scale(x_by.scale, y_by.scale, pixels)], np.float32)
-
-
 def _mean(
     source: Source, x: Tensor, y: Tensor, requantize: Requantize | RoundOnce | None, *, is_in_order: bool = False
 ) -> GlobalAveragePool:
     axis = len(x.shape) - 1 if x.layout is Layout.CHANNELS_LAST else 1
-    node = source.node
-    return GlobalAveragePool(node.name, node.op_type, x, y, axis, prod(spatial(x)), requantize, is_in_order)
+    return GlobalAveragePool(*source.called, x, y, axis, prod(spatial(x)), requantize, is_in_order)
 
 
 def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from qcgen.ir.graph import fresh
 from qcgen.ir.program import (
-    ArgMax,
     AveragePool,
-    ChannelLookup,
-    Concat,
     Conv,
-    Convert,
     Dequantize,
-    DynamicQuantize,
-    FloatBinary,
-    FloatSoftmax,
-    FloatUnary,
     GatherElements,
     GlobalAveragePool,
     InstanceNorm,
-    IntegerLogSoftmax,
     IntegerLstm,
-    IntegerSoftmax,
-    IntegerUnary,
-    Interpolate,
     LayerNorm,
     Lookup,
     MatMul,
     MaxPool,
     Movement,
     Operator,
-    OrionConv,
-    Pad,
-    Quantize,
     QuantizedBinary,
     Recurrent,
     Reduce,
     Reshape,
-    Resize,
-    Select,
-    Slice,
-    Softmax,
+    Spatial,
     Tensor,
-    TopK,
     Transpose,
-    WideSoftmax,
-    ZeroPointCorrection,
     inputs_of,
+    with_inputs,
 )
 from qcgen.ir.types import Layout
 
@@ -145,67 +126,33 @@ def keeps_codes(op: Operator) -> bool:
 
 
 def _after(op: Operator) -> MeaningChange | None:
-    """The layout of y for each layout of x; None if nothing can be said."""
-    match op:
-        case Transpose():
-            rank = len(op.perm)
-            to_last = (0, *range(2, rank), 1)
-            to_first = (0, rank - 1, *range(1, rank - 1))
-            if op.perm == to_last:
-                return {Layout.CHANNELS_FIRST: Layout.CHANNELS_LAST}
-            return {Layout.CHANNELS_LAST: Layout.CHANNELS_FIRST} if op.perm == to_first else None
-        case Reshape():
-            return _KEPT if op.x.shape == op.y.shape else None
-        case (
-            Concat()
-            | Slice()
-            | Pad()
-            | Resize()
-            | Lookup()
-            | ChannelLookup()
-            | QuantizedBinary()
-            | Quantize()
-            | DynamicQuantize()
-            | ZeroPointCorrection()
-            | Dequantize()
-            | Convert()
-            | FloatUnary()
-            | FloatBinary()
-            | Select()
-            | Softmax()
-            | IntegerLogSoftmax()
-            | IntegerSoftmax()
-            | IntegerUnary()
-            | WideSoftmax()
-            | Interpolate()
-            | LayerNorm()
-            | InstanceNorm()
-            | FloatSoftmax()
-            | GlobalAveragePool()
-            | Reduce()
-            | ArgMax()
-            | TopK()
-        ):
-            return _KEPT
-        case _:
-            return None
+    """The layout of y for each layout of an input that has as many axes; None if nothing can be said."""
+    if isinstance(op, Transpose):
+        rank = len(op.perm)
+        if op.perm == (0, *range(2, rank), 1):
+            return {Layout.CHANNELS_FIRST: Layout.CHANNELS_LAST}
+        to_first = op.perm == (0, rank - 1, *range(1, rank - 1))
+        return {Layout.CHANNELS_LAST: Layout.CHANNELS_FIRST} if to_first else None
+    if isinstance(op, Spatial | MatMul | GatherElements | Recurrent | IntegerLstm):
+        return None
+    return None if isinstance(op, Reshape) and op.x.shape != op.y.shape else _KEPT
 
 
 def _rewritten(operators: Sequence[Operator], seen: _Facts, constants: set[str]) -> Iterable[Operator]:
     names = {tensor.name for op in operators for tensor in (op.y, *inputs_of(op))}
     for op in operators:
-        views: list[Operator] = []
-        inputs: dict[str, Tensor] = {}
+        inputs = {x.name: x if x.name in constants else _known(x, seen) for x in inputs_of(op)}
         for x in inputs_of(op):
-            known = _known(x, seen)
-            if x.name not in constants and _reads_otherwise(op, x, known):
-                view = replace(x, name=_fresh(f"{x.name} for {op.y.name}", names))
-                views.append(Reshape(op.name, "Reshape", known, view))
-                inputs[x.name] = view
-            else:
-                inputs[x.name] = x if x.name in constants else known
-        yield from views
-        yield _replaced(op, inputs.__getitem__, _known(op.y, seen))
+            known = inputs[x.name]
+            if x.name not in constants and known.name == x.name and _reads_otherwise(op, x, known):
+                inputs[x.name] = replace(x, name=fresh(f"{x.name} for {op.y.name}", names))
+                names.add(inputs[x.name].name)
+                yield Reshape(op.name, "Reshape", known, inputs[x.name])
+        yield replace(with_inputs(op, partial(_of_name, inputs)), y=_known(op.y, seen))
+
+
+def _of_name(inputs: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    return inputs[x.name]
 
 
 def _known(tensor: Tensor, seen: _Facts) -> Tensor:
@@ -213,45 +160,10 @@ def _known(tensor: Tensor, seen: _Facts) -> Tensor:
     return replace(tensor, scale=scale, zero_point=zero_point, layout=seen.layout.get(tensor.name))
 
 
-_NORMS = LayerNorm | InstanceNorm
-
-
 def _reads_otherwise(op: Operator, x: Tensor, known: Tensor) -> bool:
     """Whether the operator's meaning rests on something that the tensor's maker sees in another way."""
-    images = Conv | OrionConv | MaxPool | AveragePool | GlobalAveragePool | InstanceNorm
-    if isinstance(op, images) and x.layout is not known.layout:
+    if isinstance(op, Spatial | GlobalAveragePool | InstanceNorm) and x.layout is not known.layout:
         return True
-    if not isinstance(
-        op, QuantizedBinary | AveragePool | GlobalAveragePool | Reduce | LayerNorm | InstanceNorm | Dequantize
-    ):
-        return False
-    return x.zero_point is not None and (x.scale, x.zero_point) != (known.scale, known.zero_point)
-
-
-def _fresh(name: str, names: set[str]) -> str:
-    found = fresh(name, names)
-    names.add(found)
-    return found
-
-
-def _replaced(op: Operator, of: Callable[[str], Tensor], y: Tensor) -> Operator:
-    match op:
-        case Concat():
-            return replace(op, xs=tuple(of(x.name) for x in op.xs), y=y)
-        case Select():
-            first, second, chosen, other = (of(x.name) for x in op.xs)
-            return replace(op, xs=(first, second, chosen, other), y=y)
-        case QuantizedBinary() | FloatBinary() | MatMul():
-            return replace(op, a=of(op.a.name), b=of(op.b.name), y=y)
-        case GatherElements():
-            return replace(op, x=of(op.x.name), places=of(op.places.name), y=y)
-        case ZeroPointCorrection():
-            return replace(op, x=of(op.x.name), zero_point=of(op.zero_point.name), y=y)
-        case DynamicQuantize():
-            return replace(op, x=of(op.x.name), scale=of(op.scale.name), zero_point=of(op.zero_point.name), y=y)
-        case Recurrent():
-            return replace(op.with_reads(lambda x: of(x.name)), y=y)
-        case IntegerLstm():
-            return replace(op, x=of(op.x.name), h=of(op.h.name), c=of(op.c.name), y=y)
-        case _:
-            return replace(op, x=of(op.x.name), y=y)
+    by_codes = QuantizedBinary | AveragePool | GlobalAveragePool | Reduce | LayerNorm | InstanceNorm | Dequantize
+    is_other = x.zero_point is not None and (x.scale, x.zero_point) != (known.scale, known.zero_point)
+    return is_other and isinstance(op, by_codes)

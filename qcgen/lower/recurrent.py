@@ -2,53 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import GATES, GateWeights, Operator, Recurrent, Reshape, Slice, Tensor, Transpose
 from qcgen.ir.types import Array, DType
 from qcgen.lower.codes import codes_of
 from qcgen.lower.elementwise import quantized_by_extremes
 from qcgen.lower.source import Source
 
-RecurrentStep = Callable[[Tensor, Tensor], Operator]
-"""From x and y to the operator between them."""
-
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction begins with the last step."""
 
 
-def lower_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_lstm(source: Source) -> tuple[Operator, ...]:
     """LSTM in float32, weights float or dequantized; states in and out."""
-    return _lowered(Source(node, graph), "lstm")
+    return _lowered(source, "lstm")
 
 
-def lower_gru(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_gru(source: Source) -> tuple[Operator, ...]:
     """GRU in float32, weights float or dequantized; states in and out."""
-    return _lowered(Source(node, graph), "gru")
+    return _lowered(source, "gru")
 
 
 def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ...]:
     """Brings the time to the front where it is not, and takes the outputs that are used from what is computed."""
-    node, before = source.node, list[Operator]()
-    x, h, c = (source.tensor(i) if _is_given(source, i, kind) else None for i in (0, 5, 6))
-    assert x is not None, "X is there"
-    is_batch_first = bool(source.integer("layout", 0))
-    if is_batch_first:
-        x, h, c = (_exchanged(source, tensor, before) for tensor in (x, h, c))
-        assert x is not None, "X is there"
+    x, before = source.tensor(0), list[Operator]()
+    states = [source.tensor(i) if _is_given(source, i, kind) else None for i in (5, 6)]
+    if source.integer("layout", 0):
+        x = _exchanged(source, x, before)
+        states = [state and _exchanged(source, state, before) for state in states]
     gates, state_gates = _weights(source, 1, kind), _weights(source, 2, kind)
-    bias, state_bias = _biases(source, kind, gates.codes.shape[0], state_gates.codes.shape[-1])
-    direction = source.text("direction", "forward")
+    op, after = _layer(source, kind, x, states, gates, state_gates)
+    return (*before, op, *after)
+
+
+def lower_dynamic_lstm(source: Source) -> tuple[Operator, ...]:
+    """DynamicQuantizeLSTM of one sequence: X becomes codes at once, h before each step; sums are integers."""
+    codes = source.inner("codes", DType.UINT8, source.tensor(0).shape)
+    scale, zero_point = source.inner("scale", DType.FLOAT32, ()), source.inner("zero_point", DType.UINT8, ())
+    states = [source.tensor(i) if _is_given(source, i, "lstm") else None for i in (5, 6)]
+    op, after = _layer(source, "lstm", codes, states, _codes(source, 1, 8), _codes(source, 2, 10))
+    op = replace(op, scale=scale, zero_point=zero_point, couples=False)
+    return (*quantized_by_extremes(source, scale, zero_point, codes), op, *after)
+
+
+def _layer(
+    source: Source,
+    kind: Literal["lstm", "gru"],
+    x: Tensor,
+    states: Sequence[Tensor | None],
+    gates: GateWeights,
+    state_gates: GateWeights,
+) -> tuple[Recurrent, tuple[Operator, ...]]:
+    """The operator over x (T, B, I), the time in front, and what makes the node's outputs of its own."""
     directions, _, units, _ = gates.codes.shape
-    outputs = _Outputs(source, _used_outputs(source), (x.shape[0], directions, x.shape[1], units))
-    clip = source.real("clip", 0.0)
+    direction, (h, c) = source.text("direction", "forward"), states
+    bias, state_bias = _biases(source, kind, directions, units)
+    outputs = _Outputs(source, (x.shape[0], directions, x.shape[1], units))
     op = Recurrent(
-        node.name,
-        node.op_type,
+        *source.called,
         kind,
         x,
         h,
@@ -62,43 +78,10 @@ def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ..
         outputs.keeps_states,
         outputs.keeps_last,
         outputs.keeps_cell,
-        clip or None,
+        source.real("clip", 0.0) or None,
         bool(source.integer("input_forget", 0)),
     )
-    return (*before, op, *outputs.taken(direction == "reverse", is_batch_first))
-
-
-def lower_dynamic_lstm(node: Node, graph: Graph) -> tuple[Operator, ...]:
-    """DynamicQuantizeLSTM of one sequence: X becomes codes at once, h before each step; sums are integers."""
-    source = Source(node, graph)
-    x, (directions, units, _) = source.tensor(0), source.array(2).shape
-    codes = source.inner("codes", DType.UINT8, x.shape)
-    scale, zero_point = source.inner("scale", DType.FLOAT32, ()), source.inner("zero_point", DType.UINT8, ())
-    h, c = (source.tensor(i) if _is_given(source, i, "lstm") else None for i in (5, 6))
-    both = source.array(3) if source.has(3) else np.zeros((directions, 8 * units), np.float32)
-    w, r = both.reshape(directions, 2, 4, units).swapaxes(0, 1)
-    direction = source.text("direction", "forward")
-    outputs = _Outputs(source, _used_outputs(source), (x.shape[0], directions, 1, units))
-    op = Recurrent(
-        node.name,
-        node.op_type,
-        "lstm",
-        codes,
-        h,
-        c,
-        outputs.y,
-        _codes(source, 1, 8),
-        _codes(source, 2, 10),
-        w + r,
-        None,
-        DIRECTIONS[direction],
-        outputs.keeps_states,
-        outputs.keeps_last,
-        outputs.keeps_cell,
-        scale=scale,
-        zero_point=zero_point,
-    )
-    return (*quantized_by_extremes(source, scale, zero_point, codes), op, *outputs.taken(direction == "reverse", False))
+    return op, outputs.taken(direction == "reverse")
 
 
 def _codes(source: Source, index: int, scale: int) -> GateWeights:
@@ -116,11 +99,6 @@ def _for_each(values: Array, shape: tuple[int, int, int]) -> Array:
     return np.broadcast_to(values.reshape((-1, 1, 1) if values.size in (1, shape[0]) else shape), shape)
 
 
-def _used_outputs(source: Source) -> list[str]:
-    """The names of Y, Y_h and Y_c, "" for one that is not used."""
-    return [name if name in source.graph.used else "" for name in (*source.node.outputs, "", "", "")[:3]]
-
-
 def _is_given(source: Source, index: int, kind: str) -> bool:
     """Whether an input is there, and is not a state of zeros; a GRU has no cell."""
     if not source.has(index) or (kind == "gru" and index == 6):
@@ -128,13 +106,11 @@ def _is_given(source: Source, index: int, kind: str) -> bool:
     return not source.is_constant(index) or bool(np.any(source.array(index) != 0))
 
 
-def _exchanged(source: Source, tensor: Tensor | None, before: list[Operator]) -> Tensor | None:
+def _exchanged(source: Source, tensor: Tensor, before: list[Operator]) -> Tensor:
     """The tensor with its first two axes exchanged."""
-    if tensor is None:
-        return None
     shape = (tensor.shape[1], tensor.shape[0], tensor.shape[2])
     inner = source.inner(f"{tensor.name} by time", tensor.dtype, shape)
-    before.append(Transpose(source.node.name, source.node.op_type, tensor, inner, (1, 0, 2)))
+    before.append(Transpose(*source.called, tensor, inner, (1, 0, 2)))
     return inner
 
 
@@ -175,50 +151,50 @@ def _biases(source: Source, kind: str, directions: int, units: int) -> tuple[np.
 class _Outputs:
     """What the operator computes for those outputs of the node that are used, and how they are taken from it.
 
-    ``names`` are those of Y, Y_h and Y_c, "" for one that is not used; ``sizes`` T, D, B and H.
+    ``sizes`` are T, D, B and H. Of Y, Y_h and Y_c the names are kept, "" for one that is not used.
     """
 
-    def __init__(self, source: Source, names: list[str], sizes: tuple[int, int, int, int]) -> None:
+    def __init__(self, source: Source, sizes: tuple[int, int, int, int]) -> None:
         self._source, self._sizes = source, sizes
-        self._states, self._last, self._cell = names
+        names = (*source.node.outputs, "", "", "")[:3]
+        self._states, self._last, self._cell = (name if name in source.graph.used else "" for name in names)
         steps, directions, batch, units = sizes
         self.keeps_states, self.keeps_cell = bool(self._states), bool(self._cell)
         # In one direction the last state is one of those that are there already.
         self._is_last_a_state = self.keeps_states and directions == 1
         self.keeps_last = not (self.keeps_states or self.keeps_cell) or (bool(self._last) and not self._is_last_a_state)
         rows = steps * self.keeps_states + self.keeps_last + self.keeps_cell
-        is_y = self.keeps_states and not self.keeps_last and not self.keeps_cell and not source.integer("layout", 0)
+        self._is_batch_first = bool(source.integer("layout", 0))
+        is_y = self.keeps_states and not self.keeps_last and not self.keeps_cell and not self._is_batch_first
         shape = (rows, directions, batch, units)
         self.y = source.result() if is_y else source.inner("states", DType.FLOAT32, shape)
 
-    def taken(self, is_reverse: bool, is_batch_first: bool) -> tuple[Operator, ...]:
+    def taken(self, is_reverse: bool) -> tuple[Operator, ...]:
         """The operators that make the outputs of y."""
         steps = self._sizes[0] if self.keeps_states else 0
         found: list[Operator] = []
         if self._states and self._states != self.y.name:
-            found += self._rows(self._states, 0, steps, (2, 0, 1, 3) if is_batch_first else None)
+            found += self._rows(self._states, 0, steps, (2, 0, 1, 3))
         if self._last:
             state = 0 if is_reverse else steps - 1
-            first = state if self._is_last_a_state else steps
-            found += self._rows(self._last, first, 1, (1, 0, 2) if is_batch_first else None)
+            found += self._rows(self._last, state if self._is_last_a_state else steps, 1, (1, 0, 2))
         if self._cell:
-            found += self._rows(self._cell, steps + self.keeps_last, 1, (1, 0, 2) if is_batch_first else None)
+            found += self._rows(self._cell, steps + self.keeps_last, 1, (1, 0, 2))
         return tuple(found)
 
-    def _rows(self, output: str, first: int, count: int, perm: tuple[int, ...] | None) -> list[Operator]:
-        """Some rows of y as an output; one row without its axis, if it is a last state."""
+    def _rows(self, output: str, first: int, count: int, perm: tuple[int, ...]) -> list[Operator]:
+        """Some rows of y as an output; one row without its axis, if it is a last state; the batch first, if it is."""
         node, index = self._source.node, self._source.node.outputs.index(output)
         name, op_type, result = f"{node.name}.{index}", node.op_type, self._source.result(index=index)
-        steps: list[tuple[tuple[int, ...], RecurrentStep]] = []
+        steps: list[tuple[tuple[int, ...], Callable[[Tensor, Tensor], Operator]]] = []
         if count < self.y.shape[0]:
             starts = (first, 0, 0, 0)
             steps.append(((count, *self._sizes[1:]), lambda x, y: Slice(name, op_type, x, y, starts, (1, 1, 1, 1))))
         if output != self._states:
             steps.append((self._sizes[1:], lambda x, y: Reshape(name, op_type, x, y)))
-        if perm is not None:
+        if self._is_batch_first:
             steps.append((result.shape, lambda x, y: Transpose(name, op_type, x, y, perm)))
-        found: list[Operator] = []
-        x = self.y
+        found, x = list[Operator](), self.y
         for number, (shape, step) in enumerate(steps, 1):
             y = result if number == len(steps) else self._source.inner(f"{output} {number}", DType.FLOAT32, shape)
             found.append(step(x, y))

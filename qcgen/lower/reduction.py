@@ -1,7 +1,8 @@
-"""Reductions along axes: sums, means, largest and smallest elements, norms."""
+"""Operators on rows, over one axis or several: sums, means, largest and smallest elements, softmax, normalizations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Literal
@@ -13,16 +14,23 @@ from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     ArgMax,
     Dequantize,
+    Float32s,
+    FloatSoftmax,
     GatherElements,
     GlobalAveragePool,
+    InstanceNorm,
+    LayerNorm,
     Operator,
     Reduce,
     Requantize,
     Reshape,
+    Softmax,
     Tensor,
     TopK,
+    Transpose,
 )
 from qcgen.ir.types import DType, Layout
+from qcgen.lower.codes import narrow_ends, of_type
 from qcgen.lower.source import Q8, Source, quantization_of
 
 ReduceKind = Literal["sum", "mean", "max", "min", "l2"]
@@ -40,22 +48,20 @@ MAX_CODES = 2**22
 """The most codes that are summed: 255 times as much, and what their output step adds, fit int32."""
 
 
-def lower_reduce(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_reduce(source: Source) -> Operator:
     """ReduceMax, ReduceMin, ReduceSum and ReduceMean of codes or float32 numbers; ReduceL2 of float32 numbers."""
-    source = Source(node, graph)
-    x, y, kind = source.tensor(0), source.result(), _KINDS[node.op_type]
+    (name, op_type, x, y), kind = source.ends, _KINDS[source.node.op_type]
     named = source.integers(1, "axes")
     if not named and source.integer("noop_with_empty_axes", 0):
-        return (Reshape(node.name, node.op_type, x, y),)
-    axes = reduced_axes(named, len(x.shape))
-    codes = (source.codes(0, *Q8), source.quantized(*Q8)) if kind in ("sum", "mean") else (None, None)
-    return (_of_codes(node, *codes, kind, axes) or Reduce(node.name, node.op_type, x, y, kind, axes, None),)
+        return Reshape(name, op_type, x, y)
+    axes = tuple(sorted(axis % len(x.shape) for axis in named)) if named else tuple(range(len(x.shape)))
+    found = _sum_of_codes(source, kind, axes) if kind in ("sum", "mean") else None
+    return found or Reduce(name, op_type, x, y, kind, axes, None)
 
 
-def _of_codes(
-    node: Node, x: Tensor | None, y: Tensor | None, kind: ReduceKind, axes: tuple[int, ...]
-) -> Operator | None:
+def _sum_of_codes(source: Source, kind: ReduceKind, axes: tuple[int, ...]) -> Operator | None:
     """A sum or mean of codes, if sums and scale are in range; of whole images where it is one: that is faster."""
+    x, y = source.codes(0, *Q8), source.quantized(*Q8)
     if x is None or y is None:
         return None
     x_by, y_by, count = quantization_of(x), quantization_of(y), prod(x.shape[axis] for axis in axes)
@@ -64,55 +70,39 @@ def _of_codes(
         return None
     requantize = Requantize(np.array([scale], np.float32), y_by.zero_point, y.dtype.low, y.dtype.high)
     rank = len(x.shape)
-    layout = image_layout(axes, rank) if kind == "mean" else None
+    images = {tuple(range(2, rank)): Layout.CHANNELS_FIRST, tuple(range(1, rank - 1)): Layout.CHANNELS_LAST}
+    layout = images.get(axes) if kind == "mean" and rank > 2 else None
     if layout is None:
-        return Reduce(node.name, node.op_type, x, y, kind, axes, requantize)
+        return Reduce(*source.called, x, y, kind, axes, requantize)
     x, y = replace(x, layout=layout), replace(y, layout=layout if len(y.shape) == rank else None)
     channel_axis = 1 if layout is Layout.CHANNELS_FIRST else rank - 1
-    return GlobalAveragePool(node.name, node.op_type, x, y, channel_axis, count, requantize)
+    return GlobalAveragePool(*source.called, x, y, channel_axis, count, requantize)
 
 
-def image_layout(axes: tuple[int, ...], rank: int) -> Layout | None:
-    """The layout in which these axes of an image are the spatial ones, None if there is none."""
-    if rank < 3:
-        return None
-    if axes == tuple(range(2, rank)):
-        return Layout.CHANNELS_FIRST
-    return Layout.CHANNELS_LAST if axes == tuple(range(1, rank - 1)) else None
-
-
-def reduced_axes(named: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """The axes from 0 on, ascending; all of them if none is named."""
-    return tuple(sorted(axis % rank for axis in named)) if named else tuple(range(rank))
-
-
-def lower_arg_max(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_arg_max(source: Source) -> Operator:
     """ArgMax and ArgMin of codes or float32 numbers, int64."""
-    source = Source(node, graph)
-    x, y = _compared(source), source.result()
-    kind: Literal["max", "min"] = "max" if node.op_type == "ArgMax" else "min"
-    axis, takes_last = source.integer("axis", 0) % len(x.shape), source.integer("select_last_index", 0) != 0
-    return (ArgMax(node.name, node.op_type, x, y, kind, axis, takes_last),)
+    kind: Literal["max", "min"] = "max" if source.node.op_type == "ArgMax" else "min"
+    takes_last = source.integer("select_last_index", 0) != 0
+    return ArgMax(*source.called, _compared(source), source.result(), kind, source.axis(0), takes_last)
 
 
-def lower_top_k(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_top_k(source: Source) -> tuple[Operator, ...]:
     """TopK of codes or float32 numbers: where they are, int64, and what is there.
 
     Behind DequantizeLinear the codes are compared, and only those that are found become numbers.
     """
-    source = Source(node, graph)
-    x, [values, places] = _compared(source), (*node.outputs, "")[:2]
-    axis, shape = source.integer("axis", -1) % len(x.shape), list(x.shape)
+    x, [values, places] = _compared(source), (*source.node.outputs, "")[:2]
+    axis, shape = source.axis(-1), list(x.shape)
     shape[axis] = int(source.number(1)) if source.has(1) else source.integer("k", 0)
     found = source.result(index=1) if places else source.inner("places", DType.INT64, tuple(shape))
-    top = TopK(node.name, node.op_type, x, found, axis, source.integer("largest", 1) != 0)
+    top = TopK(*source.called, x, found, axis, source.integer("largest", 1) != 0)
     if not values:
         return (top,)
-    if x.name == node.inputs[0]:
-        return top, GatherElements(node.name, node.op_type, x, found, source.result(), axis)
+    if x.name == source.node.inputs[0]:
+        return top, GatherElements(*source.called, x, found, source.result(), axis)
     taken = replace(x, name=source.inner("codes", x.dtype, tuple(shape)).name, shape=tuple(shape))
-    gather = GatherElements(node.name, node.op_type, x, found, taken, axis)
-    return top, gather, Dequantize(node.name, node.op_type, taken, source.result())
+    gather = GatherElements(*source.called, x, found, taken, axis)
+    return top, gather, Dequantize(*source.called, taken, source.result())
 
 
 def _compared(source: Source) -> Tensor:
@@ -124,3 +114,112 @@ def _compared(source: Source) -> Tensor:
     with np.errstate(over="ignore"):
         numbers = arithmetic.dequantize(np.arange(codes.dtype.low, codes.dtype.high + 1), by.scale, by.zero_point)
     return codes if (numbers[1:] > numbers[:-1]).all() else source.tensor(0)
+
+
+# Softmax over any axis becomes one over the last.
+
+
+def lower_softmax(source: Source) -> tuple[Operator, ...]:
+    """Softmax of codes or float32 numbers, LogSoftmax of float32; before opset 13 all axes from one on are one.
+
+    QLinearSoftmax says in its attribute opset which Softmax is meant.
+    """
+    name, op_type = source.called
+    is_flat, is_log = source.integer("opset", source.node.version) < 13, op_type == "LogSoftmax"
+    axis = source.integer("axis", 1 if is_flat and op_type != "QLinearSoftmax" else -1)
+    ends = None if is_log else narrow_ends(source, 0)
+    if ends is None:
+        x, y = source.tensor(0), source.result()
+        return _over_rows(source, x, y, axis, is_flat, lambda x, y: FloatSoftmax(name, op_type, x, y, is_log))
+    x, before = of_type(source, ends[0], ends[1].dtype)
+    x_scale, factor = quantization_of(x).scale, arithmetic.softmax_factor(quantization_of(ends[1]).scale)
+
+    def rows(x: Tensor, y: Tensor) -> Operator:
+        return Softmax(name, op_type, x, y, arithmetic.softmax_table(x_scale, x.shape[-1]), factor)
+
+    return (*before, *_over_rows(source, x, ends[1], axis, is_flat, rows))
+
+
+def _over_rows(
+    source: Source, x: Tensor, y: Tensor, axis: int, is_flat: bool, rows: Callable[[Tensor, Tensor], Operator]
+) -> tuple[Operator, ...]:
+    """The operator on the last axis between what brings the axis to the end and what takes it back.
+
+    ``is_flat``: all axes from ``axis`` on are one.
+    """
+    rank, called = len(x.shape), source.called
+    axis %= rank
+    if axis == rank - 1:
+        return (rows(x, y),)
+    perm = tuple(rank - 1 if i == axis else axis if i == rank - 1 else i for i in range(rank))
+    shape = (prod(x.shape[:axis]), prod(x.shape[axis:])) if is_flat else tuple(x.shape[i] for i in perm)
+    inside, result = source.reshaped("rows", x, shape), source.reshaped("softmax", y, shape)
+    if is_flat:
+        return (Reshape(*called, x, inside), rows(inside, result), Reshape(*called, result, y))
+    return (Transpose(*called, x, inside, perm), rows(inside, result), Transpose(*called, result, y, perm))
+
+
+# Normalizations over the last axes become such over the last one.
+
+FEWEST, MOST = 8, 2**20 - 1
+"""How many elements rows of codes have: onnxruntime computes shorter ones in another order."""
+
+LARGEST = 2.0**30
+"""Of codes, scales and epsilon lie between this and its reciprocal: then nothing leaves the normal float32 numbers."""
+
+
+def lower_layer_norm(source: Source) -> tuple[Operator, ...]:
+    """LayerNormalization of float32 numbers or of codes: (X, Scale, B)."""
+    x, y, axis = source.codes(0, *Q8), source.quantized(*Q8), source.integer("axis", -1)
+    is_joined = False
+    if x is None or prod(x.shape[axis:]) < FEWEST or not _are_emulated(source, (x, y), x.shape[axis:]):
+        x, y, is_joined = source.tensor(0), source.result(), _is_joined(source.node, source.graph)
+    y, called = y or source.result(), source.called
+    row = x.shape[axis:]
+    scale, bias = _spread(source, 1, row), _spread(source, 2, row) if source.has(2) else None
+    norm = LayerNorm(*called, x, y, scale, bias, source.real("epsilon", 1e-5), is_joined)
+    if len(row) == 1:
+        return (norm,)
+    shape = (prod(x.shape[:axis]), prod(row))
+    rows, result = source.reshaped("rows", x, shape), source.reshaped("normal", y, shape)
+    return (Reshape(*called, x, rows), replace(norm, x=rows, y=result), Reshape(*called, result, y))
+
+
+def _are_emulated(source: Source, codes: tuple[Tensor | None, ...], row: tuple[int, ...]) -> bool:
+    """Whether normalizations of codes keep to the float32 arithmetic whose emulation has been checked."""
+    epsilon = source.real("epsilon", 1e-5)
+    sizes = [epsilon, *(tensor.scale for tensor in codes if tensor is not None and tensor.scale is not None)]
+    numbers = [source.array(index) for index in (1, 2) if source.has(index)]
+    is_in_range = all(1 / LARGEST <= size <= LARGEST for size in sizes)
+    return is_in_range and prod(row) <= MOST and all(np.abs(each).max(initial=0) <= LARGEST for each in numbers)
+
+
+def _is_joined(node: Node, graph: Graph) -> bool:
+    """Whether onnxruntime joins the normalization to the sum of two tensors (N, rows, length) that it alone reads.
+
+    Source: SkipLayerNormFusion, tried with 1.32.0.
+    """
+    x = node.input(0)
+    maker = graph.producers.get(x)
+    if maker is None or (maker.domain, maker.op_type) != ("", "Add"):
+        return False
+    if len(graph.readers[x]) > 1 or x in graph.outputs:
+        return False
+    shape, axis = graph.value(x).fixed_shape, node.attributes.get("axis", -1)
+    terms = [graph.value(name).fixed_shape for name in maker.inputs]
+    return shape is not None and len(shape) == 3 and axis in (-1, 2) and terms == [shape, shape]
+
+
+def lower_instance_norm(source: Source) -> Operator:
+    """InstanceNormalization of float32 numbers or of codes: (input, scale, B)."""
+    x, y = source.codes(0, *Q8), source.quantized(*Q8)
+    if x is None or y is None or not _are_emulated(source, (x, y), x.shape[2:]):
+        x, y = source.tensor(0), source.result()
+    x, y = (replace(tensor, layout=Layout.CHANNELS_FIRST) for tensor in (x, y))
+    scale, bias = (source.array(index).astype(np.float32).reshape(-1) for index in (1, 2))
+    return InstanceNorm(*source.called, x, y, scale, bias, source.real("epsilon", 1e-5))
+
+
+def _spread(source: Source, index: int, row: tuple[int, ...]) -> Float32s:
+    """A constant with an element for each of a row."""
+    return np.array(np.broadcast_to(source.array(index), row), np.float32).reshape(-1)

@@ -22,6 +22,16 @@ class Source:
     node: Node
     graph: Graph
 
+    @property
+    def called(self) -> tuple[str, str]:
+        """The name and the op_type of what the node becomes."""
+        return self.node.name, self.node.op_type
+
+    @property
+    def ends(self) -> tuple[str, str, Tensor, Tensor]:
+        """The same, the first input and the first output: what most operators begin with."""
+        return (*self.called, self.tensor(0), self.result())
+
     def has(self, index: int) -> bool:
         """Whether an input is there."""
         return self.node.input(index) != ""
@@ -63,6 +73,10 @@ class Source:
         value = self.node.attributes.get(name, default)
         assert isinstance(value, int), f"{name} is not an integer"
         return value
+
+    def axis(self, default: int) -> int:
+        """The attribute axis, one of those of the first input, from 0 on."""
+        return self.integer("axis", default) % len(self.tensor(0).shape)
 
     def real(self, name: str, default: float) -> float:
         """A float attribute, as the float32 that it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -43,43 +43,39 @@ def as_numbers(graph: Graph) -> tuple[Graph, list[Operator], list[Operator]]:
                 found[name] = fresh(f"{name} as a number", taken)
                 taken.add(found[name])
     both = {**names, **compared}
+
+    def with_numbers(node: Node) -> Node:
+        read = both if node.op_type in KINDS else names
+        inputs, outputs = (read.get(x, x) for x in node.inputs), (names.get(y, y) for y in node.outputs)
+        return replace(node, inputs=tuple(inputs), outputs=tuple(outputs))
+
+    values = {new: replace(graph.value(old), name=new, dtype=DType.FLOAT32) for old, new in both.items()}
+    constants = {new: graph.constants[old].astype(np.float32) for old, new in both.items() if old in graph.constants}
+    constants |= {end.name: np.asarray(value, np.float32) for value, end in enumerate(_ends(graph))}
     renamed = replace(
         graph,
-        nodes=tuple(
-            replace(
-                node,
-                inputs=tuple((both if node.op_type in KINDS else names).get(name, name) for name in node.inputs),
-                outputs=tuple(names.get(name, name) for name in node.outputs),
-            )
-            for node in graph.nodes
-        ),
-        values={
-            **graph.values,
-            **{new: replace(graph.value(old), name=new, dtype=DType.FLOAT32) for old, new in both.items()},
-        },
-        constants={
-            **graph.constants,
-            **{new: graph.constants[old].astype(np.float32) for old, new in both.items() if old in graph.constants},
-        },
+        nodes=tuple(with_numbers(node) for node in graph.nodes),
+        values={**graph.values, **values},
+        constants={**graph.constants, **constants},
     )
     number, truth = partial(tensor_of, renamed), partial(tensor_of, graph)
     read = [Convert(f"{x} to float", "Cast", truth(x), number(names[x])) for x in graph.inputs if x in names]
     made = [y for y in graph.outputs if y in names and y not in (*graph.inputs, *graph.constants)]
     written = [Convert(f"{y} to bool", "Cast", number(names[y]), truth(y)) for y in made]
-    ends = {one: np.asarray(value, np.float32) for one, value in zip(_ends(renamed), (0, 1), strict=True)}
-    return replace(renamed, constants={**renamed.constants, **ends}), list[Operator](read), list[Operator](written)
+    return renamed, list[Operator](read), list[Operator](written)
 
 
-def _ends(graph: Graph) -> tuple[str, str]:
-    """The names of the constants that stand for false and true."""
-    return fresh("false", graph.values), fresh("true", graph.values)
+def _ends(graph: Graph) -> tuple[Tensor, Tensor]:
+    """The constants that stand for false and true."""
+    no, yes = (Tensor(fresh(name, graph.values), DType.FLOAT32, ()) for name in ("false", "true"))
+    return no, yes
 
 
 def _chosen(source: Source, kind: Comparison, xs: tuple[Tensor, Tensor], *, otherwise: bool = False) -> Select:
     """1 where two tensors compare so, else 0; ``otherwise``, the other way round."""
-    no, yes = (Tensor(name, DType.FLOAT32, ()) for name in _ends(source.graph))
+    no, yes = _ends(source.graph)
     results = (no, yes) if otherwise else (yes, no)
-    return Select(source.node.name, source.node.op_type, kind, (*xs, *results), source.result())
+    return Select(*source.called, kind, (*xs, *results), source.result())
 
 
 def _number(source: Source, index: int) -> tuple[Tensor, tuple[Operator, ...]]:
@@ -88,55 +84,41 @@ def _number(source: Source, index: int) -> tuple[Tensor, tuple[Operator, ...]]:
     if x.dtype is DType.FLOAT32:
         return x, ()
     number = source.inner(f"{index} as a number", DType.FLOAT32, x.shape)
-    return number, (Convert(source.node.name, source.node.op_type, replace(x, scale=None, zero_point=None), number),)
+    return number, (Convert(*source.called, replace(x, scale=None, zero_point=None), number),)
 
 
-def lower_comparison(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_comparison(source: Source) -> tuple[Operator, ...]:
     """Greater, Less, Equal and the like of float32 numbers, or of integers that float32 holds."""
-    source = Source(node, graph)
     (a, casts), (b, more) = _number(source, 0), _number(source, 1)
-    return (*casts, *more, _chosen(source, KINDS[node.op_type], (a, b)))
+    return (*casts, *more, _chosen(source, KINDS[source.node.op_type], (a, b)))
 
 
-def lower_logic(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_logic(source: Source) -> Operator:
     """And, Or, Xor and Not of truth values."""
-    source = Source(node, graph)
-    a = source.tensor(0)
-    if node.op_type == "Not":
-        return (_chosen(source, "equal", (a, Tensor(_ends(graph)[1], DType.FLOAT32, ())), otherwise=True),)
-    b = source.tensor(1)
-    if node.op_type == "Xor":
-        return (_chosen(source, "equal", (a, b), otherwise=True),)
-    return (FloatBinary(node.name, node.op_type, "mul" if node.op_type == "And" else "max", a, b, source.result()),)
+    a, op_type = source.tensor(0), source.node.op_type
+    b = _ends(source.graph)[1] if op_type == "Not" else source.tensor(1)
+    if op_type in ("Not", "Xor"):
+        return _chosen(source, "equal", (a, b), otherwise=True)
+    return FloatBinary(*source.called, "mul" if op_type == "And" else "max", a, b, source.result())
 
 
-def to_truth(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def to_truth(source: Source) -> tuple[Operator, ...]:
     """Cast to bool: whether x is not 0."""
-    source = Source(node, graph)
     x, casts = _number(source, 0)
-    return (*casts, _chosen(source, "equal", (x, Tensor(_ends(graph)[0], DType.FLOAT32, ())), otherwise=True))
+    return (*casts, _chosen(source, "equal", (x, _ends(source.graph)[0]), otherwise=True))
 
 
-def lower_where(node: Node, graph: Graph) -> tuple[Operator, ...]:
+def lower_where(source: Source) -> Operator:
     """Where of float32 numbers: by the comparison of two others, or by truth values."""
-    source, is_negated = Source(node, graph), False
-    condition, xs = node.inputs[0], (source.tensor(1), source.tensor(2))
+    graph, condition, is_negated = source.graph, source.node.inputs[0], False
     maker = graph.producers.get(condition)
     if maker is not None and maker.op_type == "Not":
-        is_negated, maker = True, graph.producers.get(maker.inputs[0])
-        condition = graph.producers[condition].inputs[0]
-    if maker is None or maker.op_type not in KINDS:
-        compared: tuple[Tensor, Tensor] = tensor_of(graph, condition), Tensor(_ends(graph)[0], DType.FLOAT32, ())
-        return (Select(node.name, node.op_type, "greater", (*compared, *xs), source.result(), is_negated),)
-    comparison = lower_comparison(maker, graph)[-1]
-    assert isinstance(comparison, Select), "a comparison chooses between 1 and 0"
-    by = (*comparison.xs[:2], *xs)
-    return (Select(node.name, node.op_type, comparison.comparison, by, source.result(), is_negated),)
-
-
-TRUTH: Mapping[tuple[str, str], Callable[[Node, Graph], tuple[Operator, ...]]] = {
-    **{("", op_type): lower_comparison for op_type in KINDS},
-    **{("", op_type): lower_logic for op_type in ("And", "Not", "Or", "Xor")},
-    ("", "Where"): lower_where,
-}
-"""The operators of truth values by (domain, op_type)."""
+        is_negated, condition = True, maker.inputs[0]
+        maker = graph.producers.get(condition)
+    kind: Comparison = "greater"
+    compared = tensor_of(graph, condition), _ends(graph)[0]
+    if maker is not None and maker.op_type in KINDS:
+        comparison = lower_comparison(Source(maker, graph))[-1]
+        assert isinstance(comparison, Select), "a comparison chooses between 1 and 0"
+        kind, compared = comparison.comparison, comparison.xs[:2]
+    return Select(*source.called, kind, (*compared, source.tensor(1), source.tensor(2)), source.result(), is_negated)

@@ -7,31 +7,32 @@ from dataclasses import replace
 
 from qcgen.infer import computed_values, infer
 from qcgen.ir.graph import Graph
-from qcgen.rewrite.branches import choose_branches
-from qcgen.rewrite.budget import Budget
-from qcgen.rewrite.clamp_codes import clamp_earlier, drop_clamps
-from qcgen.rewrite.decompose_float_ops import decompose_float_ops, widen_vectors
-from qcgen.rewrite.fold_constants import fold_constants
-from qcgen.rewrite.fold_into_weights import fold_into_weights
-from qcgen.rewrite.folds import FOLDS, Fold
+from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
+    gather_places,
     join_dynamic_quantize,
     join_gelu,
     join_layer_norm,
     join_matmul_add,
+    name_casts,
+    name_means,
     scale_behind_product,
 )
-from qcgen.rewrite.join_pairs import join_double_pairs, join_pairs
-from qcgen.rewrite.linear_resize import linear_resize
 from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
-from qcgen.rewrite.move_quantization import dequantize_later, quantize_earlier
+from qcgen.rewrite.move_quantization import clamp_earlier, dequantize_later, drop_clamps, quantize_earlier
 from qcgen.rewrite.quantization import is_dequantize, is_quantize
-from qcgen.rewrite.quantize_weights import quantize_weights
-from qcgen.rewrite.remove import merge_duplicates, remove_identities
-from qcgen.rewrite.scales_by_axis import scale_weights_by_input, scale_weights_by_output, write_out_scales
-from qcgen.rewrite.spellings import gather_places, name_casts, name_means, write_out_blocks, write_out_products
+from qcgen.rewrite.remove import choose_branches, join_double_pairs, join_pairs, merge_duplicates, remove_identities
+from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
+from qcgen.rewrite.write_out import (
+    decompose_float_ops,
+    linear_resize,
+    widen_vectors,
+    write_out_blocks,
+    write_out_products,
+    write_out_scales,
+)
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
 """What is looked for while quantization is where the model has it: which weights become codes depends on that."""

@@ -30,13 +30,8 @@ def in_float32(graph: Graph) -> Graph:
     Where codes are quantized from or dequantized to float16, no number is rounded to it, so that integers take the
     place of all of these; onnxruntime computes such nodes in float, and rounds some of them.
     """
-    if not any(_is_half(graph, name) for name in (*graph.values, *graph.constants)):
-        return graph
-    return _Rounding(graph).changed()
-
-
-def _is_half(graph: Graph, name: str) -> bool:
-    return graph.dtype(name) is DType.FLOAT16
+    has_halves = any(graph.dtype(name) is DType.FLOAT16 for name in (*graph.values, *graph.constants))
+    return _Rounding(graph).changed() if has_halves else graph
 
 
 class _Rounding:
@@ -55,10 +50,6 @@ class _Rounding:
         self._exact: set[str] = set()
         self._is_coded = any(node.op_type in CODED and self._touches(node) for node in graph.nodes)
         self._taken = {*graph.values, *graph.constants, *(node.name for node in graph.nodes)}
-        self._readers: dict[str, list[Node]] = {}
-        for node in graph.nodes:
-            for name in node.inputs:
-                self._readers.setdefault(name, []).append(node)
 
     def changed(self) -> Graph:
         """The graph with all changes."""
@@ -79,8 +70,11 @@ class _Rounding:
         graph = self._graph
         return replace(graph, nodes=tuple(self._nodes), constants={**graph.constants, **self._constants})
 
+    def _is_half(self, name: str) -> bool:
+        return self._graph.dtype(name) is DType.FLOAT16
+
     def _touches(self, node: Node) -> bool:
-        return any(_is_half(self._graph, name) for name in (*node.inputs, *node.outputs))
+        return any(self._is_half(name) for name in (*node.inputs, *node.outputs))
 
     def _casts(self, node: Node) -> bool:
         return (node.domain, node.op_type) == ("", "Cast")
@@ -97,8 +91,8 @@ class _Rounding:
 
     def _is_alone(self, node: Node) -> bool:
         """Whether all nodes right before and behind a node are computed in float32, so that it is, too."""
-        before = [name for name in node.inputs if _is_half(self._graph, name) and name not in self._graph.constants]
-        behind = [reader for name in node.outputs for reader in self._readers.get(name, ())]
+        before = [name for name in node.inputs if self._is_half(name) and name not in self._graph.constants]
+        behind = [reader for name in node.outputs for reader in self._graph.readers.get(name, ())]
         makers = [self._graph.producers.get(name) for name in before]
         is_read = behind and not set(node.outputs) & set(self._graph.outputs)
         return bool(makers and is_read) and all(self._is_single(each) for each in (*makers, *behind))
@@ -106,7 +100,7 @@ class _Rounding:
     def _cast(self, node: Node) -> None:
         """A Cast that the model has: to float16, which rounds unless float32 is computed with, or from it."""
         x, y = node.inputs[0], node.outputs[0]
-        if _is_half(self._graph, x):
+        if self._is_half(x):
             maker = self._graph.producers.get(x)
             to = node.attributes.get("to")
             is_single = isinstance(to, int) and element_type(to) is DType.FLOAT32 and self._is_computed(maker)
@@ -123,24 +117,21 @@ class _Rounding:
     def _compute(self, node: Node) -> None:
         """A node of float32 tensors; what it reads is rounded before, and what it writes behind, if it is float16's."""
         is_single = self._is_single(node) or self._is_alone(node)
-        read = [self._number(name, is_single) if _is_half(self._graph, name) else name for name in node.inputs]
+        read = [self._number(name, is_single) if self._is_half(name) else name for name in node.inputs]
         written = []
         for name in node.outputs:
-            if _is_half(self._graph, name):
+            if self._is_half(name):
                 written.append(self._fresh(f"{name} in float32"))
                 self._single[name] = written[-1]
                 if not is_single and node.op_type != "LayerNormalization":  # which is the only one that rounds
                     self._exact.add(name)
             else:
                 written.append(name)
-        attributes = (
-            {**node.attributes, "output_dtype": number_of(DType.FLOAT32)}
-            if "output_dtype" in node.attributes and node.op_type == "DequantizeLinear"
-            else node.attributes
-        )
-        self._nodes.append(
-            replace(node, inputs=tuple(read), outputs=tuple(written), attributes=attributes, in_float=self._is_coded)
-        )
+        attributes = dict(node.attributes)
+        if "output_dtype" in attributes and node.op_type == "DequantizeLinear":
+            attributes["output_dtype"] = number_of(DType.FLOAT32)
+        inside = replace(node, inputs=tuple(read), outputs=tuple(written), attributes=attributes)
+        self._nodes.append(replace(inside, in_float=self._is_coded))
 
     def _number(self, name: str, is_single: bool) -> str:
         """The numbers of a float16 tensor in float32, which need not be rounded if ``is_single``."""
@@ -166,7 +157,7 @@ class _Rounding:
 
     def _half(self, name: str) -> str:
         """The tensor itself, in float16."""
-        if name in self._single and name not in self._halves and _is_half(self._graph, name):
+        if name in self._single and name not in self._halves and self._is_half(name):
             self._convert(self._single[name], DType.FLOAT16, name)
             self._halves.add(name)
         return name

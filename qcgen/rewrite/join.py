@@ -1,17 +1,71 @@
-"""Several operators that are one: Gelu, LayerNormalization, a product with a bias, DynamicQuantizeLinear."""
+"""Several operators that are one, and other spellings of one: Gelu, LayerNormalization, means, casts, biases."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
 
 from qcgen.infer.facts import integers
+from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import DType
-from qcgen.rewrite.expressions import Expression, Match, matched
-from qcgen.rewrite.quantization import dequantized
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.quantization import dequantized, quantizer
+from qcgen.rewrite.wiring import Change, Steps, Wiring
+
+# Expressions of operators that a tensor may be computed by.
+
+Expression = str | float | tuple[object, ...]
+"""A tensor by its role, a constant number, or an operator of others: (op_type, expression, ...).
+
+A role is one tensor wherever it stands; an expression that stands twice may be computed twice. Further inputs of an
+operator, such as axes, and its attributes are for the reader of the match to judge.
+"""
+
+BOTH_WAYS = frozenset(("Add", "Max", "Min", "Mul"))
+"""Operators whose two operands may change places."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """The tensors by their roles, and the nodes, the last one first. ``is_near``: numbers match as nearly as
+    onnxruntime demands of those that it compares approximately.
+    """
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+    is_near: bool = False
+
+
+def matched(wiring: Wiring, name: str, wanted: object, found: Match = Match()) -> Match | None:
+    """How a tensor is computed by an expression, given what ``found`` knows of its roles; None if it is not."""
+    if isinstance(wanted, float):
+        return found if _is_number(wiring, name, wanted, is_near=found.is_near) else None
+    if isinstance(wanted, str):
+        known = found.roles.get(wanted, name)
+        return replace(found, roles={**found.roles, wanted: known}) if known == name else None
+    maker = wiring.producers.get(name)
+    if not isinstance(wanted, tuple) or maker is None or (maker.domain, maker.op_type) != ("", wanted[0]):
+        return None
+    parts, operands = wanted[1:], maker.inputs[: len(wanted) - 1]
+    for way in (operands, operands[::-1]) if maker.op_type in BOTH_WAYS else (operands,):
+        here: Match | None = replace(found, nodes=(*found.nodes, maker)) if len(way) == len(parts) else None
+        for each, part in zip(way, parts, strict=False):
+            here = None if here is None else matched(wiring, each, part, here)
+        if here is not None:
+            return here
+    return None
+
+
+def _is_number(wiring: Wiring, name: str, number: float, *, is_near: bool) -> bool:
+    constant = wiring.constant(name)
+    if constant is None or constant.size != 1 or constant.ndim > 1:
+        return False
+    value, exact = constant.reshape(()), np.float32(number)
+    return bool(np.isclose(value, exact, rtol=1e-5, atol=1e-8) if is_near else value == exact)
+
 
 # x / 2 * (1 + erf(x / sqrt(2))), as exporters write it, is a Gelu: onnxruntime makes one of it, too.
 
@@ -49,30 +103,30 @@ def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
     if not _is(node, "MatMul") or any(wiring.constant(name) is not None for name in node.inputs):
         return None
     makers = [wiring.producers.get(name) if wiring.only_reader(name) is node else None for name in node.inputs]
-    before = [None if maker is None else _scaled(wiring, maker) for maker in makers]
+    *before, behind = (_scaled(wiring, each) for each in (*makers, wiring.only_reader(node.outputs[0])))
     if not any(before):
         return None
-    reader = wiring.only_reader(node.outputs[0])
-    behind = None if reader is None else _scaled(wiring, reader)
-    last = node if behind is None or reader is None else reader
+    last = node if behind is None else behind[0]
     factor = np.float32(1)
     for found in (*before, behind):
-        factor = factor if found is None else np.float32(factor * found[1])
-    inputs = tuple(name if found is None else found[0] for name, found in zip(node.inputs, before, strict=True))
+        factor = factor if found is None else np.float32(factor * found[2])
+    inputs = tuple(name if found is None else found[1] for name, found in zip(node.inputs, before, strict=True))
     product, number = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_factor")
     joined = Node(node.name, "MatMul", "", inputs, (product,), {})
     scaled = Node(wiring.fresh(f"{node.name}_scaled"), "Mul", "", (product, number), last.outputs, {})
-    gone = [maker for maker, found in zip(makers, before, strict=True) if maker is not None and found is not None]
-    return Change(last, (joined, scaled), (*gone, node), {number: np.asarray(factor)}, again=(node.name,))
+    gone = (*(found[0] for found in before if found is not None), node)
+    return Change(last, (joined, scaled), gone, {number: np.asarray(factor)}, again=(node.name,))
 
 
-def _scaled(wiring: Wiring, node: Node) -> tuple[str, np.float32] | None:
-    """What a node multiplies by a constant number, and that number; None if it does not."""
-    for index in (0, 1) if _is(node, "Mul") else (1,) if _is(node, "Div") else ():
-        number = wiring.constant(node.input(index))
-        if number is not None and number.size == 1 and number.ndim <= 1 and number.dtype == np.float32:
+def _scaled(wiring: Wiring, node: Node | None) -> tuple[Node, str, np.float32] | None:
+    """A node that multiplies by a constant number, what it multiplies, and that number; None if it does not."""
+    if node is None or not _is(node, "Mul", "Div"):
+        return None
+    for index in (0, 1) if node.op_type == "Mul" else (1,):
+        number = wiring.floats(node.input(index))
+        if number is not None and number.size == 1 and number.ndim <= 1:
             value = np.float32(number.reshape(()))
-            return node.input(1 - index), value if _is(node, "Mul") else np.float32(1) / value
+            return node, node.input(1 - index), value if node.op_type == "Mul" else np.float32(1) / value
     return None
 
 
@@ -113,8 +167,13 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
 
 def _is_of_rows(wiring: Wiring, node: Node, rank: int) -> bool:
     """Whether a mean is one over the last axis, which is kept."""
+    return node.attributes.get("keepdims", 1) != 0 and _axes_of(wiring, node) in ((-1,), (rank - 1,))
+
+
+def _axes_of(wiring: Wiring, node: Node) -> tuple[int, ...] | None:
+    """The axes, an input in newer opsets; None if they are absent or not constant."""
     given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    return given is not None and node.attributes.get("keepdims", 1) != 0 and integers(given) in ((-1,), (rank - 1,))
+    return None if given is None else integers(given)
 
 
 def _is_row(wiring: Wiring, name: str, shape: tuple[int, ...]) -> bool:
@@ -143,55 +202,31 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
     Data with other than two axes is reshaped before and behind a Gemm of constant weights: as in onnxruntime, those can
     become codes, which those of a MatMul cannot. Source: MatMulAddFusion of onnxruntime.
     """
-    if (node.domain, node.op_type) != ("", "MatMul"):
-        return None
     add = wiring.only_reader(node.outputs[0])
-    if add is None or (add.domain, add.op_type) != ("", "Add"):
+    if not _is(node, "MatMul") or add is None or not _is(add, "Add"):
         return None
-    a, b = node.inputs
-    has_floats = wiring.constant(b) is not None
-    if dequantized(wiring, a) is None or not (has_floats or dequantized(wiring, b) is not None):
+    (a, b), bias = node.inputs, _other(add, node.outputs[0])
+    x, rows, w = dequantized(wiring, a), wiring.graph.value(a), wiring.graph.value(b).fixed_shape
+    found, has_floats = dequantized(wiring, bias), wiring.constant(b) is not None
+    if x is None or not (has_floats or dequantized(wiring, b) is not None) or w is None or len(w) != 2:
         return None
-    bias = add.inputs[1] if add.inputs[0] == node.outputs[0] else add.inputs[0]
-    columns = wiring.graph.value(b).fixed_shape
-    if columns is None or not _is_constant(wiring, bias) or wiring.graph.value(bias).shape != columns[1:]:
+    if wiring.constant(bias if found is None else found.codes) is None or wiring.graph.value(bias).shape != w[1:]:
         return None
-    if _rank(wiring, b) != 2 or not (has_floats or _rank(wiring, a) == 2):
-        return None
-    if _rank(wiring, a) == 2:
+    if rows.shape is not None and len(rows.shape) == 2:
         return Change(add, (Node(node.name, "Gemm", "", (a, b, bias), add.outputs, {}),), remove=(node,))
-    return _reshaped(wiring, node, add, bias)
-
-
-def _reshaped(wiring: Wiring, node: Node, add: Node, bias: str) -> Change | None:
-    """Reshape to a matrix, Gemm, Reshape back."""
-    shape = wiring.graph.value(node.inputs[0]).fixed_shape
-    columns = wiring.graph.value(node.inputs[1]).fixed_shape
-    if shape is None or columns is None:
+    if not has_floats or rows.fixed_shape is None:
         return None
-    matrix, product, rows, back = (
+    matrix, product, to_rows, back = (
         wiring.fresh(f"{node.name}_{role}") for role in ("matrix", "product", "matrix_shape", "shape")
     )
-    constants = {
-        rows: np.array((-1, shape[-1]), np.int64),
-        back: np.array((*shape[:-1], columns[1]), np.int64),
-    }
+    shapes = (-1, rows.fixed_shape[-1]), (*rows.fixed_shape[:-1], w[1])
+    constants = {name: np.array(shape, np.int64) for name, shape in zip((to_rows, back), shapes, strict=True)}
     nodes = (
-        Node(wiring.fresh(f"{matrix}_reshape"), "Reshape", "", (node.inputs[0], rows), (matrix,), {}),
-        Node(node.name, "Gemm", "", (matrix, node.inputs[1], bias), (product,), {}),
+        Node(wiring.fresh(f"{matrix}_reshape"), "Reshape", "", (a, to_rows), (matrix,), {}),
+        Node(node.name, "Gemm", "", (matrix, b, bias), (product,), {}),
         Node(wiring.fresh(f"{product}_reshape"), "Reshape", "", (product, back), add.outputs, {}),
     )
     return Change(add, nodes, remove=(node,), constants=constants)
-
-
-def _rank(wiring: Wiring, tensor: str) -> int | None:
-    shape = wiring.graph.value(tensor).shape
-    return None if shape is None else len(shape)
-
-
-def _is_constant(wiring: Wiring, tensor: str) -> bool:
-    found = dequantized(wiring, tensor)
-    return wiring.constant(tensor if found is None else found.codes) is not None
 
 
 # The operators that DynamicQuantizeLinear stands for, written out.
@@ -222,3 +257,62 @@ def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
     earliest = min(removed, key=list(wiring.nodes.values()).index)
     joined = Node(node.name, "DynamicQuantizeLinear", "", (x,), (node.outputs[0], scale, zero_point), {})
     return Change(earliest, (joined,), remove=(*removed, node))
+
+
+# Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
+
+
+def name_casts(wiring: Wiring, node: Node) -> Change | None:
+    """Images that come as bytes are cast and scaled before they are quantized: with this, all of it is one table."""
+    to, x = node.attributes.get("to"), wiring.graph.value(node.input(0))
+    if (node.domain, node.op_type) != ("", "Cast") or not isinstance(to, int) or x.dtype is None:
+        return None
+    if element_type(to) is not DType.FLOAT32 or not x.dtype.is_quantized or wiring.constant(x.name) is not None:
+        return None
+    steps = Steps(wiring, node)
+    steps.step("DequantizeLinear", node.inputs[0], *steps.units(np.array(0, x.dtype.numpy)), is_last=True)
+    return steps.change()
+
+
+# ReduceMean over all pixels is GlobalAveragePool.
+
+
+def name_means(wiring: Wiring, node: Node) -> Change | None:
+    """ReduceMean over every axis but the first two, which is quantized; without keepdims a Flatten follows.
+
+    In float the two add up in other orders.
+    """
+    if (node.domain, node.op_type) != ("", "ReduceMean") or quantizer(wiring, node.outputs[0]) is None:
+        return None
+    axes, shape = _axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
+    if axes is None or shape is None or len(shape) < 3:
+        return None
+    if sorted(axis % len(shape) for axis in axes) != list(range(2, len(shape))):
+        return None
+    pool = Node(node.name, "GlobalAveragePool", "", node.inputs[:1], node.outputs, {}, in_float=True)
+    if node.attributes.get("keepdims", 1):
+        return Change(node, (pool,))
+    pixels = wiring.fresh(f"{node.outputs[0]}_pixels")
+    flatten = Node(wiring.fresh(f"{node.name}_flatten"), "Flatten", "", (pixels,), node.outputs, {"axis": 1})
+    return Change(node, (replace(pool, outputs=(pixels,)), flatten))
+
+
+# GatherND at constant places is Gather along one axis.
+
+
+def gather_places(wiring: Wiring, node: Node) -> Change | None:
+    """The axes that the places name become one, along which their numbers are taken; without batch_dims."""
+    if (node.domain, node.op_type) != ("", "GatherND") or node.attributes.get("batch_dims", 0):
+        return None
+    places, shape = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).fixed_shape
+    if places is None or shape is None or places.ndim < 1 or not 1 <= places.shape[-1] <= len(shape):
+        return None
+    axes = places.shape[-1]
+    sizes = np.array(shape[:axes])
+    if places.size == 0 or (places < -sizes).any() or (places >= sizes).any():
+        return None
+    numbers = np.ravel_multi_index(tuple(np.moveaxis(places % sizes, -1, 0)), shape[:axes])
+    steps, to = Steps(wiring, node), np.array([-1, *shape[axes:]], np.int64)
+    joined = steps.step("Reshape", node.inputs[0], steps.constant("shape", to), role="joined")
+    steps.step("Gather", joined, steps.constant("numbers", np.asarray(numbers, np.int64)), is_last=True, axis=0)
+    return steps.change()

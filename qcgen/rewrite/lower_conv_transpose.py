@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -12,8 +12,8 @@ import numpy as np
 from qcgen.geometry import MOST_PHASES, TransposedAxis
 from qcgen.ir.graph import Attribute, Node
 from qcgen.ir.types import Array
-from qcgen.rewrite.quantization import Dequantized, dequantized, weights
-from qcgen.rewrite.wiring import Change, NoMatch, Wiring
+from qcgen.rewrite.quantization import dequantized, weights
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 
 def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
@@ -23,22 +23,43 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
     """
     if (node.domain, node.op_type) != ("", "ConvTranspose"):
         return None
-    w: Dequantized | Array | None = weights(wiring, node.input(1), 1)
-    w, axes = _float_weights(wiring, node) if w is None else w, _axes(wiring, node)
-    if w is None or axes is None:
+    found, x = weights(wiring, node.input(1), 1), wiring.graph.value(node.input(0)).fixed_shape
+    w = wiring.constant(node.input(1) if found is None else found.codes)
+    axes, group = _axes(wiring, node), node.attributes.get("group", 1)
+    is_alike = w is not None and (found is not None or (w.dtype == np.float32 and x is not None and w.shape[0] == x[1]))
+    if w is None or x is None or axes is None or not is_alike or not isinstance(group, int) or group < 1:
         return None
-    group, phases = node.attributes.get("group", 1), prod(axis.stride for axis in axes)
-    if not isinstance(group, int) or group < 1 or phases > MOST_PHASES:
+    spread = _Spread(group, prod(axis.stride for axis in axes), w.shape[1] * group)
+    if spread.phases > MOST_PHASES:
         return None
-    channels = (w if isinstance(w, np.ndarray) else wiring.graph.constants[w.codes]).shape[1] * group
-    return _change(wiring, node, w, axes, _Spread(group, phases, channels))
-
-
-def _float_weights(wiring: Wiring, node: Node) -> Array | None:
-    """Constant weights that are numbers, of a node that reads numbers."""
-    found, x = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).shape
-    fits = found is not None and x is not None and found.dtype == np.float32 and found.ndim == len(x) > 2
-    return found if fits and found is not None and x is not None and found.shape[0] == x[1] else None
+    steps = Steps(wiring, node)
+    if found is None:
+        taps = steps.constant("weights", _codes(w, np.zeros((), w.dtype), axes, spread))
+    else:
+        by = found.quantization
+        codes = _codes(w, by.zero_point, axes, spread)
+        scale, zero_point = (
+            spread.values(np.tile(values, group) if values.ndim else values) for values in (by.scale, by.zero_point)
+        )
+        taps = steps.dequantized("weights", steps.constant("weights", codes), scale, zero_point, axis=0)
+    inputs = [node.input(0), taps, *([_bias(wiring, steps, node.input(2), spread)] if node.input(2) else ())]
+    pads, is_cut = [axis.pads for axis in axes], any(axis.is_cut for axis in axes)
+    attributes: dict[str, Attribute] = {
+        "group": group,
+        "kernel_shape": tuple(axis.reach for axis in axes),
+        "pads": (*(before for before, _ in pads), *(after for _, after in pads)),
+    }
+    image = steps.fresh("phases") if spread.phases > 1 or is_cut else node.outputs[0]
+    steps.nodes.append(Node(node.name, "Conv", "", tuple(inputs), (image,), attributes, in_float=True))
+    behind = Steps(wiring, node)
+    if spread.phases > 1:
+        image = _interleaved(behind, image, x[0], axes, spread, is_last=not is_cut)
+    if is_cut:
+        first = np.array([axis.first for axis in axes], np.int64)
+        ends = first, first + [axis.outputs for axis in axes], np.arange(2, 2 + len(axes), dtype=np.int64)
+        named = [behind.constant(role, values) for role, values in zip(("first", "beyond", "axes"), ends, strict=True)]
+        behind.step("Slice", image, *named, is_last=True, role="cut")
+    return Change(node, (*steps.nodes, *behind.nodes), constants={**steps.constants, **behind.constants})
 
 
 @dataclass(frozen=True)
@@ -57,7 +78,9 @@ class _Spread:
         return phase * self.channels + channel if self.group == 1 else channel * self.phases + phase
 
     def values(self, own: Array) -> Array:
-        """A number of each channel for each of the convolution's."""
+        """A number of each channel for each of the convolution's; one of all of them as it is."""
+        if not own.ndim:
+            return own
         return np.tile(own, self.phases) if self.group == 1 else np.repeat(own, self.phases)
 
 
@@ -89,71 +112,6 @@ def _numbers(value: object) -> tuple[int, ...]:
     return value
 
 
-def _change(
-    wiring: Wiring, node: Node, w: Dequantized | Array, axes: tuple[TransposedAxis, ...], spread: _Spread
-) -> Change:
-    constants: dict[str, Array] = {}
-
-    def constant(role: str, values: Array) -> str:
-        name = wiring.fresh(f"{node.name}_{role}")
-        constants[name] = values
-        return name
-
-    nodes, taps = _weights(wiring, node, w, axes, spread, constant)
-    inputs = [node.input(0), taps]
-    if node.input(2):
-        made, name = _bias(wiring, node, spread, constant)
-        nodes += made
-        inputs.append(name)
-    pads = [axis.pads for axis in axes]
-    attributes: dict[str, Attribute] = {
-        "group": spread.group,
-        "kernel_shape": tuple(axis.reach for axis in axes),
-        "pads": (*(before for before, _ in pads), *(after for _, after in pads)),
-    }
-    phases = wiring.fresh(f"{node.name}_phases") if spread.phases > 1 or _is_cut(axes) else node.outputs[0]
-    nodes.append(Node(node.name, "Conv", "", tuple(inputs), (phases,), attributes, in_float=True))
-    image = phases
-    if spread.phases > 1:
-        image = wiring.fresh(f"{node.name}_image") if _is_cut(axes) else node.outputs[0]
-        nodes += _interleaved(wiring, node, axes, spread, phases, image, constant)
-    if _is_cut(axes):
-        rank = len(axes)
-        first = constant("first", np.array([axis.first for axis in axes], np.int64))
-        beyond = constant("beyond", np.array([axis.first + axis.outputs for axis in axes], np.int64))
-        which = constant("axes", np.arange(2, 2 + rank, dtype=np.int64))
-        nodes.append(
-            Node(wiring.fresh(f"{node.name}_cut"), "Slice", "", (image, first, beyond, which), node.outputs, {})
-        )
-    return Change(node, tuple(nodes), constants=constants)
-
-
-def _weights(
-    wiring: Wiring,
-    node: Node,
-    w: Dequantized | Array,
-    axes: tuple[TransposedAxis, ...],
-    spread: _Spread,
-    constant: Callable[[str, Array], str],
-) -> tuple[list[Node], str]:
-    """The convolution's weights: constant numbers, or dequantized codes."""
-    if isinstance(w, np.ndarray):
-        return [], constant("weights", _codes(w, np.zeros((), w.dtype), axes, spread))
-    codes = _codes(wiring.graph.constants[w.codes], w.quantization.zero_point, axes, spread)
-    zero_point, scale = (
-        spread.values(np.tile(values, spread.group)) if values.ndim else values
-        for values in (w.quantization.zero_point, w.quantization.scale)
-    )
-    parameters = (constant("weights", codes), constant("scale", scale), constant("zero_point", zero_point))
-    taps = wiring.fresh(f"{node.name}_taps")
-    dequantize = wiring.fresh(f"{node.name}_dequantized")
-    return [Node(dequantize, "DequantizeLinear", "", parameters, (taps,), {"axis": 0})], taps
-
-
-def _is_cut(axes: tuple[TransposedAxis, ...]) -> bool:
-    return any(axis.is_cut for axis in axes)
-
-
 def _codes(old: Array, zero_point: Array, axes: tuple[TransposedAxis, ...], spread: _Spread) -> Array:
     """Weights (M * phases, C/group, reach...) of the convolution, from the operator's (C, M/group, kernel...)."""
     inputs, outputs = old.shape[0] // spread.group, old.shape[1]
@@ -171,56 +129,40 @@ def _codes(old: Array, zero_point: Array, axes: tuple[TransposedAxis, ...], spre
     return new
 
 
-def _bias(wiring: Wiring, node: Node, spread: _Spread, constant: Callable[[str, Array], str]) -> tuple[list[Node], str]:
+def _bias(wiring: Wiring, steps: Steps, name: str, spread: _Spread) -> str:
     """The bias of each phase: a constant, or a dequantized one."""
-    found, name = dequantized(wiring, node.input(2)), node.input(2)
+    found = dequantized(wiring, name)
     if found is None:
-        return [], constant("bias", spread.values(wiring.known(name)))
-    codes = constant("bias_codes", spread.values(wiring.known(found.codes)))
-    by = found.quantization
-    scale, zero_point = (spread.values(values) if values.ndim else values for values in (by.scale, by.zero_point))
-    parameters = (codes, constant("bias_scale", scale), constant("bias_zero_point", zero_point))
-    taken = wiring.fresh(f"{node.name}_bias")
-    dequantize = wiring.fresh(f"{node.name}_bias_dequantized")
-    return [Node(dequantize, "DequantizeLinear", "", parameters, (taken,), {"axis": 0})], taken
+        return steps.constant("bias", spread.values(wiring.known(name)))
+    codes, by = spread.values(wiring.known(found.codes)), found.quantization
+    taken = steps.constant("bias_codes", codes)
+    return steps.dequantized("bias", taken, spread.values(by.scale), spread.values(by.zero_point), axis=0)
 
 
 def _interleaved(
-    wiring: Wiring,
-    node: Node,
-    axes: tuple[TransposedAxis, ...],
-    spread: _Spread,
-    phases: str,
-    image: str,
-    constant: Callable[[str, Array], str],
-) -> list[Node]:
-    """The nodes that put the phases, which are channels, side by side.
+    steps: Steps, image: str, batch: int, axes: Sequence[TransposedAxis], spread: _Spread, *, is_last: bool
+) -> str:
+    """The image whose phases, which are channels, are put side by side.
 
-    They work on pixels whose channels lie side by side, so that of all five the one in the middle alone moves anything
-    in memory where images lie channels last.
+    The nodes work on pixels whose channels lie side by side, so that of all five the one in the middle alone moves
+    anything in memory where images lie channels last.
     """
-    x = wiring.graph.value(node.input(0)).fixed_shape
-    assert x is not None, "its axes are known"
     rank, strides = len(axes), [axis.stride for axis in axes]
     counts = [axis.size + sum(axis.pads) - axis.reach + 1 for axis in axes]
     inner = [*strides, spread.channels] if spread.group == 1 else [spread.channels, *strides]
     phase, channel = (rank + 1, 2 * rank + 1) if spread.group == 1 else (rank + 2, rank + 1)
     large = [count * stride for count, stride in zip(counts, strides, strict=True)]
-    steps: list[tuple[str, tuple[int, ...] | list[int]]] = [
-        ("Transpose", (0, *range(2, rank + 2), 1)),
-        ("Reshape", [x[0], *counts, *inner]),
-        ("Transpose", (0, *(at for i in range(rank) for at in (1 + i, phase + i)), channel)),
-        ("Reshape", [x[0], *large, spread.channels]),
-        ("Transpose", (0, rank + 1, *range(1, rank + 1))),
-    ]
-    nodes, source = [], phases
-    for number, (op_type, numbers) in enumerate(steps):
-        target = image if number == len(steps) - 1 else wiring.fresh(f"{node.name}_step_{number}")
-        name = wiring.fresh(f"{node.name}_interleaved_{number}")
-        if op_type == "Reshape":
-            shape = constant(f"shape_{number}", np.array(numbers, np.int64))
-            nodes.append(Node(name, op_type, "", (source, shape), (target,), {}))
-        else:
-            nodes.append(Node(name, op_type, "", (source,), (target,), {"perm": tuple(numbers)}))
-        source = target
-    return nodes
+    perms = (
+        (0, *range(2, rank + 2), 1),
+        (0, *(at for i in range(rank) for at in (1 + i, phase + i)), channel),
+        (0, rank + 1, *range(1, rank + 1)),
+    )
+    shapes = [batch, *counts, *inner], [batch, *large, spread.channels]
+    for number, perm in enumerate(perms):
+        is_end = number == len(shapes)
+        role = "image" if is_end else ""
+        image = steps.step("Transpose", image, is_last=is_last and is_end, role=role, perm=perm)
+        if not is_end:
+            shape = steps.constant(f"shape_{number}", np.array(shapes[number], np.int64))
+            image = steps.step("Reshape", image, shape)
+    return image

@@ -47,11 +47,6 @@ class GraphQuantization:
         )
 
     @property
-    def is_8_bit_per_tensor(self) -> bool:
-        """Whether this is how activations of integer operators are quantized."""
-        return self.dtype.is_quantized and self.axis is None
-
-    @property
     def is_per_tensor(self) -> bool:
         """Whether this is how activations are quantized, to 8 or 16 bits."""
         return self.dtype.is_code and self.axis is None
@@ -65,10 +60,6 @@ class GraphQuantization:
         ends = self.dtype.low, self.dtype.high
         codes = arithmetic.quantize(values, float(self.scale), int(self.zero_point), *ends)
         return np.asarray(codes.astype(self.dtype.numpy))
-
-    def all_codes(self) -> Array:
-        """Every code of the type, from the smallest on."""
-        return np.arange(self.dtype.low, self.dtype.high + 1).astype(self.dtype.numpy)
 
 
 @dataclass(frozen=True)
@@ -162,18 +153,6 @@ def dequantized(wiring: Wiring, tensor: str) -> Dequantized | None:
     return None if quantization is None else Dequantized(node.input(0), quantization)
 
 
-def activation(wiring: Wiring, tensor: str) -> Dequantized | None:
-    """How a tensor is dequantized if it is 8 bits wide and has one scale and zero point."""
-    found = activation_of_codes(wiring, tensor)
-    return found if found is not None and found.quantization.is_8_bit_per_tensor else None
-
-
-def activation_of_codes(wiring: Wiring, tensor: str) -> Dequantized | None:
-    """The same for 8 or 16 bits."""
-    found = dequantized(wiring, tensor)
-    return found if found is not None and found.quantization.is_per_tensor else None
-
-
 def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:
     """Constant 8-bit weights, dequantized per tensor or along an axis."""
     found = dequantized(wiring, tensor)
@@ -182,31 +161,10 @@ def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:
     return found if found.quantization.axis in (None, axis) else None
 
 
-@dataclass(frozen=True)
-class Quantizer:
-    """The QuantizeLinear behind a tensor."""
-
-    node: Node
-    quantization: GraphQuantization
-
-    @property
-    def output(self) -> str:
-        """The tensor of codes."""
-        return self.node.outputs[0]
-
-
-def quantizer(wiring: Wiring, tensor: str) -> Quantizer | None:
-    """The QuantizeLinear, 8 bits wide and per tensor, that alone reads a tensor."""
-    found = quantizer_to_codes(wiring, tensor)
-    return found if found is not None and found.quantization.is_8_bit_per_tensor else None
-
-
-def quantizer_to_codes(wiring: Wiring, tensor: str) -> Quantizer | None:
-    """The same for 8 or 16 bits."""
+def quantizer(wiring: Wiring, tensor: str) -> tuple[Node, GraphQuantization] | None:
+    """The QuantizeLinear to 8 or 16 bits, per tensor, that alone reads a tensor."""
     node = wiring.only_reader(tensor)
     if node is None or not is_quantize(node) or node.input(0) != tensor:
         return None
-    quantization = quantization_of(wiring, node)
-    if quantization is None or not quantization.is_per_tensor:
-        return None
-    return Quantizer(node, quantization)
+    by = quantization_of(wiring, node)
+    return (node, by) if by is not None and by.is_per_tensor else None

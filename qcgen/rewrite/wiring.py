@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from qcgen.ir.graph import Graph, Node
+import numpy as np
+
+from qcgen.ir.graph import Attribute, Graph, Node
 from qcgen.ir.types import Array
 
 
@@ -119,17 +121,16 @@ class Wiring:
         """The elements of a tensor, None if they are not known."""
         return self.graph.constants.get(name)
 
+    def floats(self, name: str) -> Array | None:
+        """The elements of a tensor if they are known, and float32."""
+        found = self.constant(name)
+        return found if found is not None and found.dtype == np.float32 else None
+
     def known(self, name: str) -> Array:
         """The elements of a tensor; NoMatch if they are not known."""
         if name not in self.graph.constants:
             raise NoMatch
         return self.graph.constants[name]
-
-    def maker(self, name: str) -> Node:
-        """The node that computes a tensor; NoMatch if none does."""
-        if name not in self.producers:
-            raise NoMatch
-        return self.producers[name]
 
     def only_reader(self, name: str) -> Node | None:
         """The node that reads a tensor if there is exactly one, it does so once, and the caller does not.
@@ -151,6 +152,49 @@ class Wiring:
         graph = self.graph
         taken = (self.nodes, self.producers, self.readers, graph.constants, graph.values)
         return name in self._inputs or any(name in names for names in taken)
+
+
+class Steps:
+    """Nodes and constants that take the place of a node, one after the other."""
+
+    def __init__(self, wiring: Wiring, node: Node) -> None:
+        self._wiring, self._node = wiring, node
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Array] = {}
+
+    def fresh(self, role: str) -> str:
+        """A new name."""
+        return self._wiring.fresh(f"{self._node.name}_{role}")
+
+    def constant(self, role: str, value: Array) -> str:
+        """A new constant."""
+        name = self.fresh(role)
+        self.constants[name] = value
+        return name
+
+    def step(self, op_type: str, *inputs: str, is_last: bool = False, role: str = "", **attributes: Attribute) -> str:
+        """Adds a node; the name of its output, which is the whole's if it is the last one.
+
+        The last one has the name of the whole, too, unless it has a ``role``.
+        """
+        number = len(self.nodes)
+        output = self._node.outputs[0] if is_last else self.fresh(f"{role}_result" if role else f"step_{number}")
+        name = self._node.name if is_last and not role else self.fresh(role or f"{op_type.lower()}_{number}")
+        self.nodes.append(Node(name, op_type, "", inputs, (output,), attributes))
+        return output
+
+    def dequantized(self, role: str, x: str, scale: Array, zero_point: Array, axis: int = 1) -> str:
+        """Adds a DequantizeLinear of a tensor."""
+        by = self.constant(f"{role}_scale", scale), self.constant(f"{role}_zero_point", zero_point)
+        return self.step("DequantizeLinear", x, *by, role=f"{role}_dequantized", axis=axis)
+
+    def units(self, zero_point: Array) -> tuple[str, str]:
+        """New constants, the scale 1 and a zero point."""
+        return self.constant("unit", np.asarray(1, np.float32)), self.constant("zero_point", zero_point)
+
+    def change(self, remove: Sequence[Node] = ()) -> Change:
+        """All of them in the node's place, and instead of those in ``remove``."""
+        return Change(self._node, tuple(self.nodes), remove=tuple(remove), constants=self.constants)
 
 
 Pattern = Callable[[Wiring, Node], Change | None]

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from qcgen.ir.program import (
-    Concat,
-    DynamicQuantize,
-    FloatBinary,
-    GatherElements,
-    IntegerLstm,
-    MatMul,
-    Operator,
-    Program,
-    QuantizedBinary,
-    Recurrent,
-    Select,
-    Tensor,
-    ZeroPointCorrection,
-    inputs_of,
-)
+from qcgen.ir.program import Operator, Program, inputs_of, with_inputs
 
 
 def readers_of(program: Program) -> Mapping[str, tuple[Operator, ...]]:
@@ -35,30 +20,6 @@ def readers_of(program: Program) -> Mapping[str, tuple[Operator, ...]]:
 def inner_names(program: Program) -> set[str]:
     """The tensors that operators write and that are not outputs of the program: their shape is ours to choose."""
     return {op.y.name for op in program.operators} - {tensor.name for tensor in program.outputs}
-
-
-def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
-    """The operator with other tensors to read."""
-    match op:
-        case Concat():
-            return replace(op, xs=tuple(change(x) for x in op.xs))
-        case Select():
-            first, second, chosen, other = map(change, op.xs)
-            return replace(op, xs=(first, second, chosen, other))
-        case QuantizedBinary() | FloatBinary() | MatMul():
-            return replace(op, a=change(op.a), b=change(op.b))
-        case GatherElements():
-            return replace(op, x=change(op.x), places=change(op.places))
-        case ZeroPointCorrection():
-            return replace(op, x=change(op.x), zero_point=change(op.zero_point))
-        case DynamicQuantize():
-            return replace(op, x=change(op.x), scale=change(op.scale), zero_point=change(op.zero_point))
-        case Recurrent():
-            return op.with_reads(change)
-        case IntegerLstm():
-            return replace(op, x=change(op.x), h=change(op.h), c=change(op.c))
-        case _:
-            return replace(op, x=change(op.x))
 
 
 def reading(op: Operator, names: Mapping[str, str]) -> Operator:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from qcgen.ir.program.elementwise import (
     Between,
@@ -146,6 +146,7 @@ __all__ = [
     "joined_of",
     "macs_of",
     "run_time_scales",
+    "with_inputs",
 ]
 
 Operator = (
@@ -207,6 +208,30 @@ def inputs_of(op: Operator) -> tuple[Tensor, ...]:
             return (op.x, op.h, op.c)
         case _:
             return (op.x,)
+
+
+def with_inputs(op: Operator, change: Callable[[Tensor], Tensor]) -> Operator:
+    """The operator with other tensors to read."""
+    match op:
+        case Concat():
+            return replace(op, xs=tuple(change(x) for x in op.xs))
+        case Select():
+            first, second, chosen, other = map(change, op.xs)
+            return replace(op, xs=(first, second, chosen, other))
+        case QuantizedBinary() | FloatBinary() | MatMul():
+            return replace(op, a=change(op.a), b=change(op.b))
+        case GatherElements():
+            return replace(op, x=change(op.x), places=change(op.places))
+        case ZeroPointCorrection():
+            return replace(op, x=change(op.x), zero_point=change(op.zero_point))
+        case DynamicQuantize():
+            return replace(op, x=change(op.x), scale=change(op.scale), zero_point=change(op.zero_point))
+        case Recurrent():
+            return op.with_reads(change)
+        case IntegerLstm():
+            return replace(op, x=change(op.x), h=change(op.h), c=change(op.c))
+        case _:
+            return replace(op, x=change(op.x))
 
 
 def joined_of(op: Operator) -> tuple[str, ...]:

@@ -1,0 +1,222 @@
+"""Weights of layers between codes: what becomes part of them, and how they become codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Array
+from qcgen.rewrite.fold_constants import float_constant
+from qcgen.rewrite.move_quantization import CROSSED
+from qcgen.rewrite.quantization import (
+    Dequantized,
+    GraphQuantization,
+    dequantized,
+    is_dequantize,
+    is_quantize,
+    quantization_of,
+    weights,
+)
+from qcgen.rewrite.wiring import Change, Steps, Wiring
+
+# What scales and shifts the channels behind a convolution of float weights joins its weights and bias.
+
+
+def fold_into_weights(wiring: Wiring, node: Node) -> Change | None:
+    """Conv, then BatchNormalization, or Add or Mul of a constant of each channel: a Conv with other constants.
+
+    onnxruntime does so before it quantizes the weights, in float32 and in this order of operations.
+    Source: ConvBNFusion, ConvAddFusion and ConvMulFusion of onnxruntime.
+    """
+    w, bias = wiring.floats(node.input(1)), wiring.floats(node.input(2))
+    if (node.domain, node.op_type) != ("", "Conv") or w is None or (node.input(2) and bias is None):
+        return None
+    after = wiring.only_reader(node.outputs[0])
+    if after is None or after.domain or after.input(0) != node.outputs[0] or after.outputs[0] in wiring.outputs:
+        return None
+    folded = _folded(wiring, after, w, bias)
+    if folded is None:
+        return None
+    steps = Steps(wiring, node)
+    roles = zip(("folded_weights", "folded_bias"), folded, strict=True)
+    names = [steps.constant(role, array) for role, array in roles if array is not None]
+    conv = replace(node, inputs=(node.inputs[0], *names), outputs=after.outputs[:1])
+    return Change(after, (conv,), remove=(node,), constants=steps.constants)
+
+
+def _folded(wiring: Wiring, after: Node, w: Array, bias: Array | None) -> tuple[Array, Array | None] | None:
+    """Weights and bias with what comes ``after`` in them; None where it is of another kind."""
+    if after.op_type == "BatchNormalization":
+        numbers = normalization_of(after, [wiring.floats(name) for name in after.inputs[1:]], w.shape[0])
+        if numbers is None:
+            return None
+        scale, shift, mean, variance = numbers
+        factor = scale / np.sqrt(variance)
+        return _scaled(w, factor), shift - mean * factor if bias is None else (bias - mean) * factor + shift
+    operand = _of_channels(wiring, after, w) if after.op_type in ("Add", "Mul") else None
+    if operand is None:
+        return None
+    if after.op_type == "Mul":
+        return _scaled(w, operand), None if bias is None else bias * operand
+    return w, operand if bias is None else bias + operand
+
+
+def normalization_of(
+    node: Node, numbers: Sequence[Array | None], channels: int | str | None
+) -> tuple[Array, Array, Array, Array] | None:
+    """Scale, bias, mean, and variance with epsilon of a BatchNormalization that does not train."""
+    epsilon = node.attributes.get("epsilon", 1e-5)
+    is_plain = not node.attributes.get("training_mode", 0) and node.attributes.get("spatial", 1) == 1
+    found = [each for each in numbers if each is not None and each.shape == (channels,)]
+    if len(found) != 4 or not is_plain or not isinstance(epsilon, int | float) or any(node.outputs[1:]):
+        return None
+    scale, bias, mean, variance = found
+    return scale, bias, mean, np.asarray(variance + np.float32(epsilon))
+
+
+def _of_channels(wiring: Wiring, node: Node, w: Array) -> Array | None:
+    """The second operand of an Add or Mul, (M, 1, 1) of images, as (M,); a Mul may have a scalar."""
+    found = wiring.floats(node.input(1))
+    if found is None or w.ndim < 4:
+        return None
+    if node.op_type == "Mul" and found.ndim == 0:
+        return np.full(w.shape[0], found, np.float32)
+    return found.reshape(-1) if found.shape == (w.shape[0], *(1,) * (w.ndim - 2)) else None
+
+
+def _scaled(w: Array, factor: Array) -> Array:
+    return w * factor.reshape(-1, *(1,) * (w.ndim - 1))
+
+
+# Float weights of layers between codes become codes, as onnxruntime makes them when it loads a model.
+
+LOW, HIGH = -128, 127
+
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm")
+"""The operators of ai.onnx whose weights onnxruntime quantizes; those of MatMul stay float."""
+
+
+def quantize_weights(wiring: Wiring, node: Node) -> Change | None:
+    """int8 weights with a scale and a zero point of the whole tensor, an int32 bias in units x_scale * w_scale.
+
+    Where the data is dequantized and the result leads to QuantizeLinear, through Relu and Clip at most; whether all of
+    that becomes one integer operator does not matter. Nothing is done to a layer whose bias is not a constant vector.
+    Source: WeightBiasQuantization of onnxruntime.
+    """
+    if node.domain or node.op_type not in WEIGHTED or not _leads_to_codes(wiring, node.outputs[0]):
+        return None
+    x, w, b = _meaning(wiring, node, node.input(0)), wiring.floats(node.input(1)), node.input(2)
+    bias = wiring.floats(b) if b else None
+    if x is None or w is None or w.size == 0 or (b and (bias is None or bias.ndim != 1)):
+        return None
+    scale, zero_point = parameters(w)
+    steps, codes = Steps(wiring, node), np.clip(np.rint(w / scale) + zero_point, LOW, HIGH).astype(np.int8)
+    named = steps.constant("weights_codes", codes)
+    taken = [steps.dequantized("weights", named, np.asarray(scale), np.array(zero_point, np.int8))]
+    if bias is not None:
+        unit = np.asarray(x.scale * scale, np.float32)
+        named = steps.constant("bias_codes", np.rint(bias / unit).astype(np.int32))
+        taken.append(steps.dequantized("bias", named, unit, np.array(0, np.int32)))
+    steps.nodes.append(replace(node, inputs=(node.input(0), *taken)))
+    return steps.change()
+
+
+def parameters(w: Array) -> tuple[np.float32, int]:
+    """The scale and the zero point of codes that reach from the smallest weight, or 0, to the largest."""
+    low, high = np.float32(min(w.min(), 0)), np.float32(max(w.max(), 0))
+    scale = np.float32(1) if low == high else np.float32((high - low) / np.float32(HIGH - LOW))
+    first = np.float32(LOW) - low / scale
+    return scale, int(np.rint(np.clip(first, LOW, HIGH)))
+
+
+def _meaning(wiring: Wiring, node: Node, tensor: str) -> GraphQuantization | None:
+    """What the codes mean of which a tensor is dequantized, or moved then; None where there are none."""
+    found, maker = dequantized(wiring, tensor), wiring.producers.get(tensor)
+    if found is not None and found.quantization.is_per_tensor:
+        return found.quantization
+    if maker is None or maker.domain or tensor in wiring.outputs:
+        return None
+    is_padding = (node.op_type, maker.op_type) == ("Conv", "Pad")
+    return _meaning(wiring, maker, maker.input(0)) if _moves(maker) or is_padding else None
+
+
+def _moves(node: Node) -> bool:
+    """Whether onnxruntime moves QuantizeLinear and DequantizeLinear through a node before it quantizes weights.
+
+    Source: QDQPropagation; tried at opsets 10 to 25.
+    """
+    return not node.domain and node.op_type in CROSSED and (node.op_type != "MaxPool" or node.version >= 12)
+
+
+def _leads_to_codes(wiring: Wiring, tensor: str, *, moved: bool = False) -> bool:
+    """Whether a tensor is read once all the way through Relu and Clip, then movements, to QuantizeLinear.
+
+    As in onnxruntime, that a tensor is an output of the model, too, does not matter, except of those that are moved.
+    """
+    readers = {reader.name for reader in wiring.readers.get(tensor, ())}
+    reader = wiring.nodes[readers.pop()] if len(readers) == 1 else None
+    if reader is None or is_quantize(reader):
+        return reader is not None and not (moved and tensor in wiring.outputs)
+    if not moved and not reader.domain and reader.op_type in ("Clip", "Relu"):
+        return _leads_to_codes(wiring, reader.outputs[0])
+    return _moves(reader) and tensor not in wiring.outputs and _leads_to_codes(wiring, reader.outputs[0], moved=True)
+
+
+# The scales of a convolution's channels become part of those of its weights, so that its codes are per tensor.
+
+
+def scale_weights_by_input(wiring: Wiring, node: Node) -> Change | None:
+    """A depthwise convolution of codes with a scale by channel: sum of w * s[c] * (q - zero point)."""
+    w, maker = _weights(wiring, node), wiring.producers.get(node.input(0))
+    x = None if maker is None or not is_dequantize(maker) else _by_channel(wiring, maker)
+    if w is None or maker is None or x is None:
+        return None
+    outputs, per_group, *_ = wiring.graph.constants[w.codes].shape
+    if per_group != 1 or node.attributes.get("group", 1) != x.scale.size or outputs % x.scale.size:
+        return None
+    steps = Steps(wiring, node)
+    plain = steps.step("DequantizeLinear", maker.inputs[0], *steps.units(x.zero_point[0]))
+    scaled = _rescaled(steps, w, np.repeat(x.scale, outputs // x.scale.size))
+    steps.nodes.append(replace(node, inputs=(plain, scaled, *node.inputs[2:]), in_float=True))
+    return steps.change()
+
+
+def scale_weights_by_output(wiring: Wiring, node: Node) -> Change | None:
+    """A convolution whose output, or its Relu, is quantized with a scale by channel: w / s[c], and bias / s[c]."""
+    w, between, last = _weights(wiring, node), [node], wiring.only_reader(node.outputs[0])
+    while last is not None and last.op_type == "Relu":
+        between.append(last)
+        last = wiring.only_reader(last.outputs[0])
+    y = None if last is None or not is_quantize(last) else _by_channel(wiring, last)
+    if w is None or last is None or y is None or wiring.graph.constants[w.codes].shape[0] != y.scale.size:
+        return None
+    steps, bias = Steps(wiring, last), float_constant(wiring, node.input(2))
+    if bias is None and node.input(2):
+        return None
+    scaled = _rescaled(steps, w, np.float32(1) / y.scale)
+    inputs = (node.inputs[0], scaled, *(() if bias is None else (steps.constant("bias", bias / y.scale),)))
+    steps.nodes += (replace(node, inputs=inputs, in_float=True), *between[1:])
+    steps.step("QuantizeLinear", last.inputs[0], *steps.units(y.zero_point[0]), is_last=True)
+    return steps.change(remove=between)
+
+
+def _by_channel(wiring: Wiring, node: Node) -> GraphQuantization | None:
+    """How 8-bit codes are quantized with a scale by channel and one zero point."""
+    found = quantization_of(wiring, node)
+    is_alike = found is not None and found.axis == 1 and found.dtype.is_quantized and not np.ptp(found.zero_point)
+    return found if is_alike else None
+
+
+def _weights(wiring: Wiring, node: Node) -> Dequantized | None:
+    return weights(wiring, node.input(1), 0) if (node.domain, node.op_type) == ("", "Conv") else None
+
+
+def _rescaled(steps: Steps, w: Dequantized, factors: Array) -> str:
+    """The weights with their scales times ``factors`` (M,)."""
+    by = w.quantization
+    return steps.dequantized(
+        "weights", w.codes, by.scale * factors, np.broadcast_to(by.zero_point, factors.shape), axis=0
+    )

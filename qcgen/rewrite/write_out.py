@@ -1,0 +1,298 @@
+"""Operators that several simpler ones compute: normalized batches, products, resizing, scales by axis or block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate
+from qcgen.ir.graph import Node
+from qcgen.ir.types import Array, DType
+from qcgen.rewrite.fold_constants import float_constant
+from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize
+from qcgen.rewrite.weights import normalization_of
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
+
+
+def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
+    """A float node as several simpler ones."""
+    if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32 or any(node.outputs[1:]):
+        return None
+    match (node.domain, node.op_type):
+        case ("", "BatchNormalization"):
+            return _batch_normalization(wiring, node)
+        case ("", "Gemm"):
+            return _gemm(wiring, node)
+    return None
+
+
+def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
+    """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime.
+
+    Of an image in blocks of channels s = scale / sqrt(var + epsilon).
+    """
+    x, found = wiring.graph.value(node.inputs[0]).shape, [float_constant(wiring, name) for name in node.inputs[1:]]
+    numbers = None if x is None or len(x) < 2 else normalization_of(node, found, x[1])
+    if x is None or numbers is None:
+        return None
+    scale, bias, mean, variance = numbers
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(variance)
+        factor = scale / deviation if node.inputs[0] in wiring.graph.in_blocks else scale * (np.float32(1) / deviation)
+        addend = bias - mean * factor
+    steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
+    product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
+    inputs = (product, steps.constant("addend", addend.reshape(shape)))
+    steps.nodes.append(Node(node.name, "Add", "", inputs, node.outputs[:1], {}, written=node.operator))
+    return steps.change()
+
+
+def _gemm(wiring: Wiring, node: Node) -> Change | None:
+    """alpha * A * B, then beta * C where that is computed."""
+    if not node.input(2) or wiring.constant(node.input(2)) is not None:
+        return None
+    beta, addend = node.attributes.get("beta", 1.0), node.input(2)
+    if not isinstance(beta, int | float):
+        return None
+    steps = Steps(wiring, node)
+    attributes = {name: value for name, value in node.attributes.items() if name != "beta"}
+    product = steps.fresh("step_0")
+    steps.nodes.append(Node(steps.fresh("gemm_0"), "Gemm", "", node.inputs[:2], (product,), attributes))
+    if beta != 1:
+        addend = steps.step("Mul", addend, steps.constant("beta", np.asarray(beta, np.float32)))
+    steps.step("Add", product, addend, is_last=True)
+    return steps.change()
+
+
+def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
+    """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
+    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2:
+        return None
+    shape, operands, steps = wiring.graph.value(node.outputs[0]).fixed_shape, list(node.inputs), Steps(wiring, node)
+    for axis, name in enumerate(node.inputs):
+        if _is_vector(wiring, name):
+            operands[axis] = steps.step("Unsqueeze", name, steps.constant(f"axis_{axis}", np.array([axis], np.int64)))
+    if shape is None or tuple(operands) == node.inputs:
+        return None
+    product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")
+    steps.nodes.append(replace(node, inputs=tuple(operands), outputs=(product,)))
+    to = steps.constant("shape", np.array(shape, np.int64))
+    steps.nodes.append(Node(reshape, "Reshape", "", (product, to), node.outputs, {}))
+    return steps.change()
+
+
+def _is_vector(wiring: Wiring, name: str) -> bool:
+    found = dequantized(wiring, name)
+    constant = wiring.constant(name if found is None else found.codes)
+    return constant is not None and constant.ndim == 1
+
+
+# What is left divides or multiplies by the scales in float32, each number as onnxruntime does.
+
+
+def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
+    """QuantizeLinear and DequantizeLinear of computed tensors by axis or block."""
+    x = wiring.graph.value(node.input(0))
+    scale, zero = wiring.constant(node.input(1)), wiring.constant(node.input(2))
+    if not (is_quantize(node) or is_dequantize(node)) or scale is None or scale.size == 1 or x.fixed_shape is None:
+        return None
+    if scale.dtype != np.float32 or (node.input(2) and (zero is None or zero.shape != scale.shape)):
+        return None
+    coded = wiring.graph.value(node.outputs[0]) if is_quantize(node) else x
+    dtype = coded.dtype if zero is None else DType.of(zero)
+    if dtype is None or (is_quantize(node) and not dtype.is_code):
+        return None
+    zero = np.zeros(scale.shape, dtype.numpy) if zero is None else zero
+    is_one, steps = not np.ptp(zero), Steps(wiring, node)
+    only = zero.reshape(-1)[0] if is_one else np.zeros((), zero.dtype)
+    scales = _by_element(node, scale, x.fixed_shape)
+    zeros = None if is_one else _by_element(node, zero, x.fixed_shape).astype(np.float32)
+    if is_quantize(node):  # x / scale, which QuantizeLinear rounds and saturates; several zero points are added between
+        number = steps.step("Div", node.inputs[0], steps.constant("scales", scales))
+        if zeros is not None:
+            number = steps.step("Add", steps.step("Round", number), steps.constant("zero_points", zeros))
+        steps.step("QuantizeLinear", number, *steps.units(only), is_last=True)
+    else:  # (code - zero point) * scale
+        number = steps.step("DequantizeLinear", node.inputs[0], *steps.units(only))
+        if zeros is not None:
+            number = steps.step("Sub", number, steps.constant("zero_points", zeros))
+        steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
+    return steps.change()
+
+
+def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
+    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+    if not isinstance(axis, int) or not isinstance(block, int):
+        raise NoMatch
+    found = by_element(parameter, shape, axis, block)
+    if found is None:
+        raise NoMatch
+    return found
+
+
+# Products of onnxruntime's optimizer that end in float become the operators that they were made of.
+
+CAST_TO_FLOAT = 1
+"""ONNX's number of float."""
+
+
+def write_out_products(wiring: Wiring, node: Node) -> Change | None:
+    """DynamicQuantizeMatMul and MatMulIntegerToFloat of a constant matrix: sum * (a_scale * b_scale) + bias.
+
+    Each operation is rounded by itself, as in onnxruntime.
+    """
+    if node.domain != "com.microsoft" or any(node.outputs[1:]):
+        return None
+    steps = Steps(wiring, node)
+    if node.op_type == "DynamicQuantizeMatMul":
+        x, b, b_scale, b_zero, bias = (node.input(index) for index in range(5))
+        if wiring.constant(x) is not None or wiring.graph.value(x).dtype is not DType.FLOAT32:
+            return None
+        a, a_scale, a_zero = found = tuple(steps.fresh(role) for role in ("codes", "scale", "zero_point"))
+        steps.nodes.append(Node(steps.fresh("quantize"), "DynamicQuantizeLinear", "", (x,), found, {}))
+    elif node.op_type == "MatMulIntegerToFloat":
+        a, b, a_scale, b_scale, a_zero, b_zero, bias = (node.input(index) for index in range(7))
+    else:
+        return None
+    matrix = wiring.constant(b)
+    if matrix is None or matrix.ndim != 2 or not a_scale or not b_scale:
+        return None
+    sums = steps.step("MatMulInteger", a, b, a_zero, b_zero)
+    numbers = steps.step("Cast", sums, to=CAST_TO_FLOAT)
+    unit = steps.step("Mul", a_scale, b_scale)
+    scaled = steps.step("Mul", numbers, unit, is_last=not bias)
+    if bias:
+        steps.step("Add", scaled, bias, is_last=True)
+    return steps.change()
+
+
+# Weights of few bits in blocks are unpacked, and their product is one of float32 numbers.
+
+
+def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
+    """MatMulNBits of constant weights (N, blocks, bytes), the lowest bits first: A times their float32 numbers (K, N).
+
+    Scales (N, blocks), zero points packed likewise, the middle of the codes without them. Not of an accuracy_level that
+    quantizes A. Source: com.microsoft.MatMulNBits-1, and onnxruntime 1.32.0 on which numbers it multiplies.
+    """
+    if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits") or node.input(4):
+        return None
+    k, n, bits, block, level = (_integer(node, name) for name in ("K", "N", "bits", "block_size", "accuracy_level"))
+    packed, scales, zeros = (wiring.constant(node.input(index)) for index in (1, 2, 3))
+    if packed is None or scales is None or scales.dtype != np.float32 or level > 1 or bits not in (2, 4, 8):
+        return None
+    if min(k, n, block) < 1 or (node.input(3) and zeros is None):
+        return None
+    blocks = -(-k // block)
+    if scales.size != n * blocks or packed.size * 8 != n * blocks * block * bits:
+        return None
+    codes = _unpacked(packed.reshape(n, -1), bits)[:, : blocks * block].reshape(n, blocks, block)
+    zero = np.full((n, blocks), 1 << (bits - 1))
+    if zeros is not None:
+        is_plain = zeros.dtype == np.float32
+        if zeros.size != n * (blocks if is_plain else -(-blocks * bits // 8)):
+            return None
+        zero = zeros if is_plain else _unpacked(zeros.reshape(n, -1), bits)[:, :blocks]
+    difference = codes.astype(np.float32) - zero.reshape(n, blocks, 1).astype(np.float32)
+    numbers = (difference * scales.reshape(n, blocks, 1)).reshape(n, -1)[:, :k]
+    steps, bias = Steps(wiring, node), node.input(5)
+    product = steps.step("MatMul", node.inputs[0], steps.constant("weights", numbers.T.copy()), is_last=not bias)
+    if bias:
+        steps.step("Add", product, bias, is_last=True)
+    return steps.change()
+
+
+def _integer(node: Node, name: str) -> int:
+    value = node.attributes.get(name, {"bits": 4, "accuracy_level": 0}.get(name))
+    if not isinstance(value, int):
+        raise NoMatch
+    return value
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Codes of few bits, along the last axis, of bytes that hold several."""
+    parts = [packed >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
+
+
+# Resize by linear interpolation: four elements for each output, weighted and added, as onnxruntime does in float32.
+
+Halves = tuple[tuple[Array, Array], tuple[Array, Array]]
+"""Of an axis: for each output the place of the element in front of it and its weight; the same of that behind it."""
+
+
+def linear_resize(wiring: Wiring, node: Node) -> Change | None:
+    """Resize of the last two of four axes, of float32 numbers or of codes, whose results onnxruntime truncates.
+
+    y = from_second * from_second' * x11 + ..., products and sums rounded from left to right. Source: UpsampleBilinear.
+    """
+    axes = _axes(wiring, node)
+    if axes is None:
+        return None
+    steps, x = Steps(wiring, node), node.inputs[0]
+    dtype = wiring.graph.value(x).dtype
+    if dtype is not None and dtype.is_quantized:
+        one = steps.units(np.zeros((), dtype.numpy))
+        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), *axes, is_last=False)
+        size = steps.step("Floor", steps.step("Abs", total))
+        whole = steps.step("Mul", steps.step("Sign", total), size)
+        steps.step("QuantizeLinear", whole, *one, is_last=True)
+    else:
+        _interpolated(steps, x, *axes, is_last=True)
+    return steps.change()
+
+
+def _interpolated(steps: Steps, x: str, down: Halves, across: Halves, *, is_last: bool) -> str:
+    """The four products, added one after the other."""
+    rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=2) for i, (at, _) in enumerate(down)]
+    columns = [steps.constant(f"columns_{i}", at) for i, (at, _) in enumerate(across)]
+    total = ""
+    for i, (_, by_row) in enumerate(down):
+        for j, (_, by_column) in enumerate(across):
+            weights = (by_column[None, :] * by_row[:, None]).astype(np.float32)
+            taken = steps.step("Gather", rows[i], columns[j], axis=3)
+            term = steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", weights[None, None]))
+            total = steps.step("Add", total, term, is_last=is_last and i + j == 2) if total else term
+    return total
+
+
+def _axes(wiring: Wiring, node: Node) -> tuple[Halves, Halves] | None:
+    """The two axes along which is interpolated; None for another Resize."""
+    if (node.domain, node.op_type, node.attributes.get("mode")) != ("", "Resize", "linear"):
+        return None
+    x, y = (wiring.graph.value(name) for name in (node.inputs[0], node.outputs[0]))
+    is_known = x.dtype is not None and (x.dtype is DType.FLOAT32 or x.dtype.is_quantized)
+    if not is_known or x.fixed_shape is None or y.fixed_shape is None or len(x.fixed_shape) != 4:
+        return None
+    if any(node.attributes.get(name) for name in ("antialias", "axes", "exclude_outside")):
+        return None
+    mode = node.attributes.get("coordinate_transformation_mode", "half_pixel")
+    coordinate = COORDINATES.get(mode) if isinstance(mode, str) and mode != "tf_half_pixel_for_nn" else None
+    scales = _scales(wiring, node, x.fixed_shape, y.fixed_shape)
+    if coordinate is None or scales is None or x.fixed_shape[:2] != y.fixed_shape[:2]:
+        return None
+    down, across = (
+        _axis(coordinate, *sizes) for sizes in zip(x.fixed_shape[2:], y.fixed_shape[2:], scales[2:], strict=True)
+    )
+    return down, across
+
+
+def _scales(wiring: Wiring, node: Node, x: tuple[int, ...], y: tuple[int, ...]) -> Array | None:
+    """The scales that are given, else those of the sizes, in float32."""
+    if node.version < 11:
+        return None
+    given = wiring.constant(node.input(2)) if node.input(2) else None
+    if given is not None and given.shape == (4,) and not node.input(3):
+        return given if np.isfinite(given).all() and (given > 0).all() else None
+    return np.array(y, np.float32) / np.array(x, np.float32) if wiring.constant(node.input(3)) is not None else None
+
+
+def _axis(coordinate: ResizedCoordinate, size: int, length: int, scale: np.float32) -> Halves:
+    at = coordinate(np.arange(length, dtype=np.float32), np.float32(scale), size, length).astype(np.float32)
+    at = np.clip(at, np.float32(0), np.float32(size - 1))
+    first = np.minimum(at.astype(np.int64), size - 1)
+    second = np.minimum(first + 1, size - 1)
+    one = first == second  # the last element: both halves of it
+    from_first, from_second = (np.where(one, HALF, np.abs(at - end.astype(np.float32))) for end in (first, second))
+    return (first, from_second), (second, from_first)

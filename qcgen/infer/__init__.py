@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,6 +13,9 @@ from qcgen.infer.pointwise import broadcasted, like_first
 from qcgen.infer.recurrent import recurrent
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
+
+Problems = Sequence[tuple[str, str]]
+"""What is wrong with a node, each with what to do; "" if the size of an input may be to blame."""
 
 CODES = slice(0, 4, 3)
 """The two tensors of an operator that reads each with its scale and its zero point."""
@@ -42,7 +45,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "Expand", rule(shape.expand, 0)),
     ("", "Flatten", rule(shape.flatten, 0)),
     ("", "Gather", rule(shape.gather, 0)),
-    ("", "GatherElements", rule(like_first, 0, of=slice(1, 2))),
+    ("", "GatherElements", rule(shape.gather_elements, 0)),
     ("", "GRU LSTM", recurrent),
     ("", "Gemm", rule(linear.gemm, 0)),
     ("", "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
@@ -108,16 +111,23 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
 
     Where there is no rule, and for inputs, this is what the model declares.
     """
+    return computed(graph)[0]
+
+
+def computed(graph: Graph) -> tuple[Mapping[str, Value], Mapping[str, Problems]]:
+    """The same, and by the names of nodes what their rules find wrong with them."""
     values = dict(graph.values)
     results: dict[str, Value] = {}
+    problems: dict[str, Problems] = {}
     values |= {name: value_of(name, array) for name, array in graph.constants.items()}
     for node in graph.nodes:
-        types = dict(zip(node.outputs, types_of(node, values, graph.constants), strict=False))
+        known, problems[node.name] = _told(node, values, graph.constants)
+        types = dict(zip(node.outputs, known, strict=False))
         for name in filter(None, node.outputs):
             declared = graph.value(name)
             results[name] = Value(name, *types[name]) if name in types else declared
             values[name] = _merged(results[name], declared)
-    return {**values, **results}
+    return {**values, **results}, problems
 
 
 def value_of(name: str, array: Array) -> Value:
@@ -127,18 +137,24 @@ def value_of(name: str, array: Array) -> Value:
 
 def types_of(node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]) -> tuple[TensorType, ...]:
     """What the rule of a node's operator says of these inputs; without one nothing."""
+    return _told(node, values, constants)[0]
+
+
+def _told(
+    node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]
+) -> tuple[tuple[TensorType, ...], Problems]:
     if (types := RULES.get((node.domain, node.op_type))) is None:
-        return ()
+        return (), ()
     facts = Facts(
         node,
         inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
         constants=tuple(constants.get(name) for name in node.inputs),
     )
     found: tuple[TensorType, ...] = ()
-    # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
+    # What a malformed node gives is unknown. Its rule notes why, or check does: attributes that are no integers.
     with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
         found = types(facts)
-    return found or (TensorType(None, None),) * len(node.outputs)
+    return found or (TensorType(None, None),) * len(node.outputs), facts.problems
 
 
 def _merged(first: Value, second: Value) -> Value:

@@ -20,7 +20,7 @@ from qcgen.check.node import SEVERAL_OUTPUTS, NodeView, size_problems, spec_prob
 from qcgen.check.specs import SPECS, signature_of
 from qcgen.convolutions import CONVOLUTIONS
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer import computed_values
+from qcgen.infer import computed
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.schemas import versions
@@ -68,7 +68,7 @@ def check(graph: Graph) -> Graph:
     problems += version_problems(nodes.old)
     problems += nodes.problems()
     problems += float_problems(graph, nodes.already_reported)
-    problems += contradictions(graph, nodes.refused)
+    problems += contradictions(graph, nodes.computed, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
     left = [node for node in graph.nodes if node.name in graph.doubts]
@@ -96,7 +96,7 @@ class _Nodes:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._computed = computed_values(graph)
+        self.computed, self._wrong = computed(graph)
         self._found: dict[tuple[str, str, str], list[Node]] = {}
         self.unsupported: list[Node] = []
         self.old: list[tuple[Node, int]] = []
@@ -125,8 +125,9 @@ class _Nodes:
         needed = since(node.domain, node.op_type)
         if node.version < needed:
             self.old.append((node, needed))
-        view = NodeView(self._graph, node, signature_of(node.domain, node.op_type), self.already_reported)
-        found = list(rule(view)) or list(result_problems(view, self._computed))
+        signature, wrong = signature_of(node.domain, node.op_type), self._wrong[node.name]
+        view = NodeView(self._graph, node, signature, self.already_reported, wrong)
+        found = list(rule(view)) or list(result_problems(view, self.computed))
         for problem in dict.fromkeys(found):
             self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
         return node.version < needed or bool(found)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import isnan, prod
 
 from qcgen.check.limits import flag
-from qcgen.check.model import MAX_ELEMENTS, MAX_NUMBER, counted
+from qcgen.check.model import MAX_ELEMENTS, MAX_NUMBER
 from qcgen.check.node import attribute_problems
 from qcgen.check.operands import ConvOperands
 from qcgen.check.signature import NUMBERS, fits
@@ -14,6 +14,7 @@ from qcgen.check.windows import auto_pad_exists, numbers_fit, window_at
 from qcgen.convolutions import ACTIVATIONS, layout_of
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS
+from qcgen.infer.facts import counted
 from qcgen.ir.types import Layout
 
 MAX_PAD = 2**15

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from qcgen.check.attributes import conv_attribute_problems, group_of, window_problems
-from qcgen.check.model import MAX_ELEMENTS, counted, shape_text
+from qcgen.check.model import MAX_ELEMENTS
 from qcgen.check.node import (
     FLOAT,
     Q8,
@@ -24,6 +24,7 @@ from qcgen.check.operands import ConvOperands
 from qcgen.check.ranges import multiplier_between_in_range, multiplier_in_range
 from qcgen.convolutions import ConvKind, layout_of
 from qcgen.errors import Problem
+from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.types import DType, Layout
 
 FLOAT_OR_DOUBLE = (DType.FLOAT32, DType.FLOAT64)

@@ -7,9 +7,10 @@ from math import isinf
 
 import numpy as np
 
-from qcgen.check.model import advice, counted, shape_text
-from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView, broadcast_problems, spreads
+from qcgen.check.model import advice
+from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Extra, NodeView, broadcast_problems, spreads
 from qcgen.errors import Problem
+from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
 
@@ -156,23 +157,38 @@ def zero_point_is_zero(view: NodeView) -> Iterator[Problem]:
 
 
 def pads_forward(view: NodeView) -> Iterator[Problem]:
-    """Pad makes tensors larger; the modes that repeat elements need enough of them."""
-    pads, x = view.array("pads"), view.fixed_shape(0)
-    numbers = view.integers("pads") if pads is None else pads.reshape(-1).tolist()
-    if numbers is None:
-        if not view.has("pads"):
-            yield view.problem("it has no pads", "give the pads of every axis")
-        return
-    if min(numbers, default=0) < 0:
+    """Pad makes tensors larger, codes by codes."""
+    if min(view.integers("pads") or (), default=0) < 0:
         yield view.problem("its pads are negative", "use Slice to remove elements")
     value = view.array("constant_value")
     if value is not None and value.size != 1:
         yield view.problem(f"constant_value has {counted(value.size, 'element')}", "give one number")
-    mode = view.node.attributes.get("mode", "constant")
-    if isinstance(mode, str) and mode == "reflect" and x is not None and len(numbers) == 2 * len(x):
-        for axis, size in enumerate(x):
-            if max(numbers[axis], numbers[axis + len(x)]) >= size:
-                yield view.problem(f"it reflects more than the {size} elements of axis {axis}", "use smaller pads")
+    filling, dtype = view.node.attributes.get("value", 0.0), view.dtype(0)
+    if dtype in CODES and dtype and isinstance(filling, float | int):
+        code = int(np.clip(np.nan_to_num(filling), dtype.low, dtype.high))
+        if filling != code:
+            yield view.problem(f"it fills codes of {dtype.value} with {filling:.6g}", "give a code of this type")
+
+
+def norm_of_something(view: NodeView) -> Iterator[Problem]:
+    """Runtimes do not agree on what a norm along no axis is."""
+    if view.integer("noop_with_empty_axes", 0) and not view.integers("axes"):
+        yield view.problem("it names no axes and has noop_with_empty_axes", "name the axes")
+
+
+def computed_indices_of_rows(view: NodeView) -> Iterator[Problem]:
+    """Gather: indices that are computed, or given, name rows of a constant table."""
+    if view.array(1) is not None:
+        return
+    x, axis = view.shape(0), view.integer("axis", 0)
+    if view.array(0) is None:
+        what = f"neither its data nor its indices are constant: {view.source(1)}"
+        yield view.problem(what, "store either in the model as an initializer")
+    elif x is not None and 0 in x:
+        yield view.problem(f"its table has shape {shape_text(x)}: it is empty", AGAIN)
+    elif x is not None and axis % max(len(x), 1) != 0:
+        hint = "transpose the table, so that its rows are taken"
+        yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
 
 
 def is_nearest(view: NodeView) -> Iterator[Problem]:

@@ -7,10 +7,10 @@ from math import isfinite
 
 import numpy as np
 
-from qcgen.check.model import counted, shape_text
 from qcgen.check.node import NodeView, broadcast_problems
 from qcgen.check.ranges import between
 from qcgen.errors import Problem
+from qcgen.infer.facts import counted, shape_text
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.types import Array, DType
 

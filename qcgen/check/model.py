@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
-from qcgen.infer import computed_values
-from qcgen.infer.facts import Shape
+from qcgen.infer.facts import Shape, contradict, shape_text
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.options import spelt
@@ -68,11 +67,6 @@ MAX_NUMBER = 2**31 - 1
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence: A, B and C."""
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: "1 element", "3 elements"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def node_place(node: Node) -> str:
@@ -146,12 +140,6 @@ def _dim_hint(shape: Shape) -> str:
     return f"add {spelt(dims=named)}"
 
 
-def shape_text(shape: Shape) -> str:
-    """A shape for a message: (N, 3, ?, 32)."""
-    dims = ["?" if dim is None else str(dim) for dim in shape]
-    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
-
-
 def unsupported_problems(nodes: Iterable[Node]) -> Iterator[Problem]:
     """One problem for every operator that cannot be compiled, with the nodes that need it."""
     needed: dict[tuple[str, str], list[Node]] = {}
@@ -188,12 +176,11 @@ def version_problems(old: Iterable[tuple[Node, int]]) -> Iterator[Problem]:
         yield Problem(where, what, f"export the model with opset {needed} or newer")
 
 
-def contradictions(graph: Graph, refused: Collection[str]) -> Iterator[Problem]:
+def contradictions(graph: Graph, computed: Mapping[str, Value], refused: Collection[str]) -> Iterator[Problem]:
     """Tensors that the model declares with another type or shape than their node computes.
 
     Of the results of nodes that are ``refused`` by name nothing is said.
     """
-    computed = computed_values(graph)
     for node in graph.nodes:
         for name in filter(None, () if node.name in refused else node.outputs):
             differences = _differences(graph.value(name), computed[name])
@@ -215,9 +202,3 @@ def _differences(declared: Value, computed: Value) -> tuple[str, str] | None:
     if possible and contradict(declared.shape, computed.shape):
         return shape_text(declared.shape), shape_text(computed.shape)
     return None
-
-
-def contradict(first: Shape, second: Shape) -> bool:
-    """Whether no tensor has both shapes."""
-    pairs = zip(first, second, strict=False)
-    return len(first) != len(second) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)

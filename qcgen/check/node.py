@@ -9,12 +9,15 @@ from math import isnan, prod
 
 import numpy as np
 
-from qcgen.check.model import MAX_ELEMENTS, counted, listed, node_place, shape_text
+from qcgen.check.model import MAX_ELEMENTS, listed, node_place
 from qcgen.check.signature import Signature, fits, kind_of, of_onnx
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape, broadcast
+from qcgen.infer import Problems
+from qcgen.infer.facts import AGAIN as CORRECT
+from qcgen.infer.facts import Shape, broadcast, counted, shape_text
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
+from qcgen.options import spelt
 
 Types = tuple[DType, ...]
 
@@ -44,12 +47,16 @@ SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GR
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node in its graph; problems of the tensors in ``already_reported`` are reported where these come from."""
+    """One node in its graph; problems of the tensors in ``already_reported`` are reported where these come from.
+
+    ``shape_problems`` are what inference finds wrong with it.
+    """
 
     graph: Graph
     node: Node
     signature: Signature
     already_reported: Collection[str] = ()
+    shape_problems: Problems = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""
@@ -94,8 +101,9 @@ class NodeView:
         return value if isinstance(value, int) else default
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute that is a list of integers, None if it is absent or malformed."""
-        value = self.node.attributes.get(name)
+        """A list of integers, an attribute or an input; None if it is absent, malformed or not constant."""
+        array = self.array(name)
+        value = tuple(array.reshape(-1).tolist()) if array is not None else self.node.attributes.get(name)
         if not isinstance(value, tuple):
             return None
         numbers = tuple(item for item in value if isinstance(item, int))
@@ -159,6 +167,7 @@ def spec_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     yield from _constants(view, spec)
     yield from number_problems(view, spec)
     yield from attribute_problems(view)
+    yield from _shape_problems(view)
     yield from _too_large(view)
     for extra in spec.extra:
         yield from extra(view)
@@ -197,7 +206,7 @@ def _single_output(view: NodeView) -> Iterator[Problem]:
 
 def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
     known = [view.node.input(index) in view.graph.constants for index, _ in view.roles()]
-    if known and all(known):
+    if known and all(known) and not view.shape_problems:
         yield view.problem("all its inputs are constant", "replace the node by its result")
     else:
         yield from constant_problems(view, spec)
@@ -289,6 +298,18 @@ def attribute_problems(view: NodeView) -> Iterator[Problem]:
             yield view.problem(f"{name} is {kind_of(value)}, but must be {known[name]}", f"correct {name}")
         elif isinstance(value, float) and isnan(value):
             yield view.problem(f"{name} is NaN", f"correct {name}, or export the model again")
+
+
+def _shape_problems(view: NodeView) -> Iterator[Problem]:
+    """Shapes, and numbers that tell of shapes, that do not go together."""
+    fixed, size = view.graph.fixed_dims, CORRECT
+    if fixed:
+        size = (
+            f"the model was exported for another size than {spelt(dims=fixed)} gives it: compile it for that size, or"
+            " export it with this dimension dynamic here, too"
+        )
+    for what, hint in view.shape_problems:
+        yield view.problem(what, hint or size)
 
 
 def _too_large(view: NodeView) -> Iterator[Problem]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qcgen.check.model import counted, shape_text
 from qcgen.check.node import NodeView, spreads
 from qcgen.errors import Problem
+from qcgen.infer.facts import counted, shape_text
 
 OPERANDS = ("Scale", "B")
 

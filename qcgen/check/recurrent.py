@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from qcgen.check.model import contradict, shape_text
 from qcgen.check.node import NodeView
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape
+from qcgen.infer.facts import Shape, contradict, shape_text
 
 GATES = {"LSTM": 4, "GRU": 3}
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}

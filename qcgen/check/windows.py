@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from qcgen.check.model import MAX_NUMBER, counted, shape_text
+from qcgen.check.model import MAX_NUMBER
 from qcgen.check.node import NodeView
 from qcgen.convolutions import layout_of_pool
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, Window, window_of
+from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.types import Layout
 
 MAX_TAPS = 2**14

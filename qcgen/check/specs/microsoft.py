@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, movement, ranges, windows
+from qcgen.check import limits, matrices, ranges, windows
 from qcgen.check.limits import axis_exists, flag
 from qcgen.check.node import Spec
 from qcgen.check.ranges import at, in_range
@@ -62,7 +62,6 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         numbers=("Y_scale", "Y_zero_point", "scale", "zero_point"),
         scales=("Y_scale", "scale"),
         same=(("input", "Y_zero_point"), ("zero_point", "Y_zero_point")),
-        extra=(movement.joins_along_an_axis(2, 3),),
         signature=Signature(JOINED, 5, {"axis": INTEGER}, repeated=3),
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, movement, windows
+from qcgen.check import limits, windows
 from qcgen.check.limits import flag
 from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, Q8, Spec, Types
 from qcgen.check.signature import INTEGER, INTEGERS, TEXT, Signature
@@ -29,7 +29,7 @@ BINARY_FLOATS = Spec((FLOAT, FLOAT), extra=(limits.broadcasts(0, 1), limits.fini
 SAME = Spec((CODES_OR_FLOAT,))
 INDEXED = Spec((CODES_OR_FLOAT, INDEX))
 AXES = replace(INDEXED, constant=("axes",))
-REDUCE = Spec((FLOAT, INDEX), constant=("axes",), extra=(movement.reduces_axes,))
+REDUCE = Spec((FLOAT, INDEX), constant=("axes",))
 
 POOL = {"auto_pad": TEXT, "ceil_mode": INTEGER, "kernel_shape": INTEGERS, "pads": INTEGERS, "strides": INTEGERS}
 WINDOW = (windows.is_image, windows.window_fits, windows.auto_pad_exists)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, movement, normalization, ranges, selection, windows
+from qcgen.check import limits, matrices, normalization, ranges, windows
 from qcgen.check.limits import axis_exists, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
 from qcgen.check.ranges import between, in_range
@@ -34,6 +34,8 @@ FUNCTIONS = """Abs Ceil Celu Cos Elu Erf Exp Floor Log Mish Neg Reciprocal Round
 Sqrt ThresholdedRelu""".split()
 """Of one number, which are what their attributes make of them."""
 
+SHAPED = replace(INDEXED, constant=("shape",))
+
 CHOICE = replace(FLOATS, extra=(limits.broadcasts(), limits.finite_constants))
 
 COMPARED = Spec(
@@ -47,7 +49,7 @@ STANDARD: dict[str, Spec] = {
     **dict.fromkeys(("Div", "Pow", "Sub"), BINARY_FLOATS),
     **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), COMPARED),
     **dict.fromkeys(("And", "Or", "Xor"), LOGIC),
-    **dict.fromkeys(("ArgMax", "ArgMin"), replace(SAME, extra=(axis_exists(0),))),
+    **dict.fromkeys(("ArgMax", "ArgMin"), SAME),
     **dict.fromkeys(("Max", "Min"), CHOICE),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
@@ -63,19 +65,16 @@ STANDARD: dict[str, Spec] = {
         same=(("min", "input"), ("max", "input")),
         extra=(limits.bounds_are_numbers, limits.bounds_in_order),
     ),
-    "Concat": replace(SAME, extra=(limits.same_types, movement.joins_along_an_axis(0, 1))),
-    "DepthToSpace": replace(SAME, extra=(one_of("mode", "DCR", "CRD"), selection.has_blocks(of_channels=True))),
+    "Concat": replace(SAME, extra=(limits.same_types,)),
+    "DepthToSpace": replace(SAME, extra=(one_of("mode", "DCR", "CRD"),)),
     "DequantizeLinear": DEQUANTIZE,
     "Dropout": replace(SAME, extra=(limits.not_training,)),
     "Equal": replace(COMPARED, extra=(limits.are_of((0, 1), *CODES_OR_FLOAT, DType.BOOL), *COMPARED.extra[1:])),
-    "Expand": replace(INDEXED, constant=("shape",), extra=(selection.expands,)),
-    "Flatten": replace(SAME, extra=(axis_exists(1, behind=True),)),
+    "Expand": SHAPED,
+    "Flatten": SAME,
     "GRU": GRU,
-    "Gather": replace(
-        INDEXED,
-        extra=(axis_exists(0), selection.indices_inside, selection.computed_indices_of_rows, limits.finite_constants),
-    ),
-    "GatherElements": replace(INDEXED, extra=(axis_exists(0), selection.gathers_elements)),
+    "Gather": replace(INDEXED, extra=(limits.computed_indices_of_rows, limits.finite_constants)),
+    "GatherElements": INDEXED,
     "Gelu": replace(FLOATS, extra=(one_of("approximate", "none", "tanh"),)),
     "Gemm": Spec(
         (FLOAT, FLOAT, FLOAT),
@@ -133,7 +132,7 @@ STANDARD: dict[str, Spec] = {
         (CODES_OR_FLOAT, INDEX, (), INDEX),
         constant=("pads", "constant_value", "axes"),
         same=(("constant_value", "data"),),
-        extra=(one_of("mode", *PAD_MODES), movement.pads_every_axis, limits.pads_forward),
+        extra=(one_of("mode", *PAD_MODES), limits.pads_forward),
     ),
     "QLinearMatMul": Spec(
         codes_and_scales(*MATMUL),
@@ -144,9 +143,9 @@ STANDARD: dict[str, Spec] = {
         extra=(matrices.products, ranges.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
-    "ReduceL2": replace(REDUCE, extra=(*REDUCE.extra, movement.norm_of_something)),
+    "ReduceL2": replace(REDUCE, extra=(limits.norm_of_something,)),
     "Relu": Spec(((*CODES_OR_FLOAT, DType.FLOAT64),)),
-    "Reshape": replace(INDEXED, constant=("shape",), extra=(movement.keeps_elements,)),
+    "Reshape": SHAPED,
     "Resize": replace(
         SAME,
         extra=(
@@ -155,29 +154,26 @@ STANDARD: dict[str, Spec] = {
             one_of("nearest_mode", *NEAREST_MODES),
             one_of("keep_aspect_ratio_policy", "stretch"),
             limits.is_nearest,
-            movement.resizes_every_axis,
         ),
     ),
     "Slice": Spec(
         (CODES_OR_FLOAT, INDEX, INDEX, INDEX, INDEX),
         constant=("starts", "ends", "axes", "steps"),
-        extra=(movement.cuts_each_axis_once,),
     ),
     "Softmax": replace(
         FLOATS, extra=(limits.softmax_axis_exists, in_range(ranges.softmaxes, between(1), ranges.LARGER))
     ),
-    "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"), selection.has_blocks(of_channels=False))),
-    "Split": replace(INDEXED, constant=("split",), extra=(axis_exists(0), movement.splits_the_whole)),
-    "Squeeze": replace(AXES, extra=(movement.removes_ones,)),
-    "Tile": replace(INDEXED, constant=("repeats",), extra=(selection.repeats_every_axis,)),
+    "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"),)),
+    "Split": replace(INDEXED, constant=("split",)),
+    "Squeeze": AXES,
+    "Tile": replace(INDEXED, constant=("repeats",)),
     "TopK": Spec(
         (CODES_OR_FLOAT, (DType.INT64,)),
         constant=("K",),
         numbers=("K",),
-        extra=(axis_exists(-1), selection.finds_what_is_there),
     ),
-    "Transpose": replace(SAME, extra=(movement.permutes_axes,)),
-    "Unsqueeze": replace(AXES, extra=(movement.inserts_axes,)),
+    "Transpose": SAME,
+    "Unsqueeze": AXES,
     "Where": Spec(
         extra=(
             limits.are_of((0,), DType.BOOL),

@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
-from qcgen.infer import linear, pointwise, shape, window
+from qcgen.infer import arithmetic, shape, window
+from qcgen.infer.arithmetic import broadcasted, like_first
 from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
-from qcgen.infer.pointwise import broadcasted, like_first
-from qcgen.infer.recurrent import recurrent
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
 
@@ -23,40 +22,43 @@ CODES = slice(0, 4, 3)
 ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     (
         "",
-        """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity
-        InstanceNormalization LayerNormalization LeakyRelu Log LogSoftmax Mish Neg Not PRelu Reciprocal Relu Round Selu
-        Shrink Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh ThresholdedRelu""",
+        """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log
+        Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Softplus Softsign Sqrt Tanh ThresholdedRelu""",
         rule(like_first, 0),
     ),
     ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
     ("", "Add Div Mod Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
     ("", "ArgMax ArgMin", rule(shape.arg_max, DType.INT64)),
     ("", "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
-    ("", "Cast", rule(like_first, pointwise.cast)),
+    ("", "Cast", rule(like_first, arithmetic.cast)),
     ("", "Concat", rule(shape.concat, 0)),
-    ("", "Constant", pointwise.constant),
-    ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), pointwise.filling)),
+    ("", "Constant", arithmetic.constant),
+    ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), arithmetic.filling)),
     ("", "Conv", rule(window.convolution, 0)),
     ("", "ConvInteger", rule(window.convolution, DType.INT32)),
     ("", "DepthToSpace", rule(shape.depth_to_space, 0)),
     ("", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
     ("", "Dropout", rule(like_first, 0, DType.BOOL)),
-    ("", "DynamicQuantizeLinear", pointwise.dynamic_quantize),
+    ("", "DynamicQuantizeLinear", arithmetic.dynamic_quantize),
     ("", "Expand", rule(shape.expand, 0)),
     ("", "Flatten", rule(shape.flatten, 0)),
     ("", "Gather", rule(shape.gather, 0)),
     ("", "GatherElements", rule(shape.gather_elements, 0)),
-    ("", "GRU LSTM", recurrent),
-    ("", "Gemm", rule(linear.gemm, 0)),
+    ("", "GRU LSTM", arithmetic.recurrent),
+    ("", "Gemm", rule(arithmetic.gemm, 0)),
     ("", "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
-    ("", "If", pointwise.branches),
-    ("", "MatMul", rule(linear.matmul, 0)),
-    ("", "MatMulInteger", rule(linear.matmul, DType.INT32)),
+    ("", "If", arithmetic.branches),
+    ("", "InstanceNormalization", rule(arithmetic.instance_normalization, 0)),
+    ("", "LayerNormalization", rule(arithmetic.layer_normalization, 0)),
+    ("", "LogSoftmax Softmax", rule(arithmetic.softmax, 0)),
+    ("", "MatMul", rule(arithmetic.matmul, 0)),
+    ("", "MatMulInteger", rule(arithmetic.matmul, DType.INT32, of=slice(2))),
     ("", "Max Min", rule(broadcasted, 0)),
+    ("", "PRelu", rule(arithmetic.prelu, 0)),
     ("", "Pad", rule(shape.pad, 0, keeps_rank=True)),
     ("", "QLinearConv", rule(window.convolution, 7, of=CODES)),
-    ("", "QLinearMatMul", rule(linear.matmul, 7, of=CODES)),
-    ("", "QuantizeLinear", rule(like_first, pointwise.quantized)),
+    ("", "QLinearMatMul", rule(arithmetic.matmul, 7, of=CODES)),
+    ("", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
     ("", "Range", rule(shape.range_, 0)),
     ("", "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum", rule(shape.reduce, 0)),
     ("", "Reshape", rule(shape.reshape, 0)),
@@ -72,17 +74,18 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "Unsqueeze", rule(shape.unsqueeze, 0)),
     ("", "Where", rule(broadcasted, (1, 2), of=slice(3))),
     ("com.microsoft", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
-    ("com.microsoft", "DynamicQuantizeLSTM", recurrent),
+    ("com.microsoft", "DynamicQuantizeLSTM", arithmetic.recurrent),
     ("com.microsoft", "FusedConv NhwcFusedConv", rule(window.convolution, 0)),
-    ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QuickGelu", rule(like_first, 0)),
-    ("com.microsoft", "MatMulNBits", rule(linear.matmul_of_blocks, 0)),
+    ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QuickGelu", rule(like_first, 0)),
+    ("com.microsoft", "MatMulNBits", rule(arithmetic.matmul_of_blocks, 0)),
     ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(window.pooling, 0, DType.INT64)),
-    ("com.microsoft", "QGemm", rule(linear.gemm, pointwise.quantized_product, of=CODES)),
+    ("com.microsoft", "QGemm", rule(arithmetic.gemm, arithmetic.quantized_product, of=CODES)),
     ("com.microsoft", "QLinearAdd QLinearMul", rule(broadcasted, (0, 3), of=CODES)),
     ("com.microsoft", "QLinearConcat", rule(shape.concat, 1, of=slice(2, None, 3))),
     ("com.microsoft", "QLinearConv", rule(window.convolution, 7, of=CODES)),
     ("com.microsoft", "QLinearGlobalAveragePool", rule(window.global_pooling, 0)),
-    ("com.microsoft", "QuantizeLinear", rule(like_first, pointwise.quantized)),
+    ("com.microsoft", "QLinearSoftmax", rule(arithmetic.softmax, 0)),
+    ("com.microsoft", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
     (NHWC_DOMAIN, "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
     (NHWC_DOMAIN, "Conv", rule(window.convolution, 0)),
     (NHWC_DOMAIN, "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,11 @@ from qcgen.ir.types import Array, DType
 Shape = tuple[Dim, ...]
 
 AGAIN = "correct the node, or export the model again"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: A, B and C."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def counted(count: int, noun: str) -> str:
@@ -109,6 +115,14 @@ class Facts:
         if (found := self.integers_at(index, name)) is None:
             raise self.wrong(f"it has no {name}", f"add {name}, or export the model again")
         return found
+
+    def broadcast(self, *shapes: Shape | None) -> Shape | None:
+        """The shape of an element by element result of the inputs, or of these parts of their shapes."""
+        try:
+            return reduce(broadcast, shapes)
+        except ValueError:
+            told = listed([shape_text(value.shape) for value in self.inputs if value.shape is not None])
+            raise self.wrong(f"the shapes {told} cannot be broadcast", "correct the shapes of the operands") from None
 
     def axis(self, default: int, rank: int, *, behind: bool = False) -> int:
         """The attribute axis, counted from 0: one of so many, or with ``behind`` the place behind them."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer.recurrent import DYNAMIC_LSTM
+from qcgen.infer.arithmetic import DYNAMIC_LSTM
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,

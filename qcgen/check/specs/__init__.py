@@ -10,7 +10,7 @@ from qcgen.check.specs.microsoft import MICROSOFT
 from qcgen.check.specs.recurrent import DYNAMIC_LSTM as OF_DYNAMIC_LSTM
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN, ConvKind
-from qcgen.infer.recurrent import DYNAMIC_LSTM
+from qcgen.infer.arithmetic import DYNAMIC_LSTM
 
 POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
 

@@ -244,7 +244,7 @@ BAD = {
         normalization(Scale=scale([np.inf] * 8)),
         "input 'Scale' holds numbers that are not finite",
     ),
-    "a normalization in float64": (normalization(stash_type=11), "stash_type is 11"),
+    "a normalization in float64": (normalization(stash_type=11), "stash_type is 11, but must be 1"),
     "a normalization of too few channels": (channels(Scale=scale([1])), "Scale has shape (1,), but x has 2 channels"),
     "a normalization of vectors": (
         channels(shape=(4, 2)),
@@ -272,6 +272,12 @@ def test_this_is_refused_in_these_words(name):
     assert what in [problem.what for problem in found]
     assert all(problem.hint for problem in found)
     assert next(problem.where for problem in found if problem.what == what).startswith("node 'node' (")
+
+
+def test_of_a_node_of_constants_only_what_keeps_it_from_being_computed_is_told():
+    model = node_model("Flatten", {"input": zero([1, 2])}, axis=2)
+    [problem] = problems(model)
+    assert problem.what == "axis is 2, but its input has 1 dimension"
 
 
 def test_all_problems_of_all_nodes_are_told_at_once():

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isinf
 
 import numpy as np
 
-from qcgen.check.model import advice
-from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Extra, NodeView, broadcast_problems, spreads
+from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Extra, NodeView
 from qcgen.errors import Problem
 from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
-
-
-def broadcasts(*indices: int) -> Extra:
-    """A rule: the shapes of inputs, of all if none are named, agree as in numpy."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        shapes = [view.shape(index) for index in indices or range(len(view.node.inputs))]
-        yield from broadcast_problems(view, shapes, shapes)
-
-    return rule
-
-
-def slope_keeps_shape(view: NodeView) -> Iterator[Problem]:
-    """A slope is broadcast to x, never x to the slope."""
-    x, slope = view.fixed_shape(0), view.fixed_shape(1)
-    if x is not None and slope is not None and not spreads(slope, x):
-        what = f"its slope of shape {shape_text(slope)} cannot be broadcast to {shape_text(x)}"
-        yield view.problem(what, "give a slope for each channel: (channels, 1, 1)")
 
 
 def flag(name: str, *values: int) -> Extra:
@@ -87,23 +68,6 @@ def finite_numbers(view: NodeView) -> Iterator[Problem]:
             yield view.problem(f"{name} is not finite", f"correct {name}")
 
 
-def axis_exists(default: int, *, behind: bool = False) -> Extra:
-    """A rule: the attribute axis names an axis of the first tensor, or with ``behind`` the place behind all."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        shape, axis = view.shape(0), view.integer("axis", default)
-        if shape is not None and not -len(shape) <= axis < len(shape) + behind:
-            what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
-            yield view.problem(what, "correct axis" if shape else "give its input a dimension")
-
-    return rule
-
-
-def softmax_axis_exists(view: NodeView) -> Iterator[Problem]:
-    """The axis of a Softmax, 1 before opset 13 if it is absent."""
-    yield from axis_exists(1 if view.node.version < 13 else -1)(view)
-
-
 def same_types(view: NodeView) -> Iterator[Problem]:
     """Tensors that are joined have one type."""
     dtypes = {dtype for index in range(len(view.node.inputs)) if (dtype := view.dtype(index)) is not None}
@@ -124,21 +88,6 @@ def converts(view: NodeView) -> Iterator[Problem]:
             f"it converts {before.value} to {after.value}",
             "convert between int8, uint8, int16, uint16, int32, int64, bool, float16 and float",
         )
-
-
-def are_of(indices: Sequence[int], *allowed: DType) -> Extra:
-    """A rule: operands of truth values, or of numbers that are compared or chosen, have one of these types."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        for index in indices:
-            dtype = view.dtype(index)
-            if dtype is not None and dtype not in allowed and view.node.input(index) not in view.already_reported:
-                what = (
-                    f"{view.node.input(index)!r} is {dtype.value}, but must be {' or '.join(t.value for t in allowed)}"
-                )
-                yield view.problem(what, advice(view.node.op_type))
-
-    return rule
 
 
 def quantized_result(view: NodeView) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape, contradict, shape_text
+from qcgen.infer.facts import Shape, contradict, listed, shape_text
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.options import spelt
@@ -62,11 +62,6 @@ MAX_ELEMENTS = 2**28
 
 MAX_NUMBER = 2**31 - 1
 """The largest size, stride, dilation or pad, so that all of them fit the C type int32_t."""
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: A, B and C."""
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
 
 
 def node_place(node: Node) -> str:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from math import isnan, prod
 
 import numpy as np
 
-from qcgen.check.model import MAX_ELEMENTS, listed, node_place
+from qcgen.check.model import MAX_ELEMENTS, advice, node_place
 from qcgen.check.signature import Signature, fits, kind_of, of_onnx
 from qcgen.errors import Problem
 from qcgen.infer import Problems
 from qcgen.infer.facts import AGAIN as CORRECT
-from qcgen.infer.facts import Shape, broadcast, counted, shape_text
+from qcgen.infer.facts import Shape, counted, shape_text
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.options import spelt
@@ -40,6 +39,9 @@ MOVE_TRUTH = frozenset(
     Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""".split()
 )
 """Operators that may move or choose truth values, which are the numbers 1 and 0."""
+
+TRUTH = frozenset("And Equal Greater GreaterOrEqual Less LessOrEqual Not Or Where Xor".split())
+"""Operators that compute truth values, or choose by them; exporters compute shapes with them."""
 
 SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split", "TopK"))
 """Operators that may have any of their outputs, or all."""
@@ -118,22 +120,6 @@ class NodeView:
         name = self.tensor(operand)
         maker = self.graph.producers.get(name)
         return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
-
-
-def broadcast_problems(
-    view: NodeView, shapes: Iterable[Shape | None], told: Iterable[Shape | None]
-) -> Iterator[Problem]:
-    """Shapes that do not agree as in numpy; ``told`` are those of the operands, of which these may be a part."""
-    try:
-        reduce(broadcast, shapes)
-    except ValueError:
-        text = listed([shape_text(shape) for shape in told if shape is not None])
-        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
-
-
-def spreads(shape: tuple[int, ...], over: tuple[int, ...]) -> bool:
-    """Whether a tensor is broadcast to a shape as in numpy, which keeps its size."""
-    return len(shape) <= len(over) and all(a in (1, b) for a, b in zip(shape[::-1], over[::-1], strict=False))
 
 
 Extra = Callable[[NodeView], Iterator[Problem]]
@@ -253,6 +239,8 @@ def _wrong_type(view: NodeView, index: int, role: str, allowed: Types) -> Proble
         name = array.dtype.name if array is not None else "of a type that is not supported"
     is_quantized = set(allowed) & set(Q8) and (dtype in NARROW_AND_WIDE or "int" in name)
     hint = EIGHT_BITS if is_quantized else f"export the model with {role} as {must}"
+    if view.node.op_type in TRUTH:
+        hint = advice(view.node.op_type)
     return view.problem(f"{role} is {name}, but must be {must}", hint)
 
 

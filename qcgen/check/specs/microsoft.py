@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qcgen.check import limits, matrices, ranges, windows
-from qcgen.check.limits import axis_exists, flag
+from qcgen.check.limits import flag
 from qcgen.check.node import Spec
 from qcgen.check.ranges import at, in_range
 from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, Signature
@@ -41,7 +41,6 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "A"), ("b_zero_point", "B"), ("y_zero_point", "A")),
         extra=(
-            matrices.matrices,
             matrices.columns,
             matrices.bias_of_columns,
             ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
@@ -50,7 +49,7 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
         ),
         signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
     ),
-    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(*BINARY.extra, in_range(ranges.sums, OF_TWO))),
+    ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(in_range(ranges.sums, OF_TWO),)),
     ("com.microsoft", "QLinearAveragePool"): replace(
         UNARY,
         extra=(*WINDOW, windows.few_taps, in_range(ranges.averages, OF_ONE), flag("channels_last", 0, 1)),
@@ -72,11 +71,11 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
     ("com.microsoft", "QLinearLeakyRelu"): replace(
         UNARY, extra=(limits.finite_numbers,), signature=Signature(ONE, 4, {"alpha": NUMBER})
     ),
-    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(*BINARY.extra, in_range(ranges.products, OF_TWO))),
+    ("com.microsoft", "QLinearMul"): replace(BINARY, extra=(in_range(ranges.products, OF_TWO),)),
     ("com.microsoft", "QLinearSigmoid"): UNARY,
     ("com.microsoft", "QLinearSoftmax"): replace(
         UNARY,
-        extra=(axis_exists(-1), ranges.says_which_softmax, in_range(ranges.softmaxes, OF_ONE, ranges.LARGER)),
+        extra=(ranges.says_which_softmax, in_range(ranges.softmaxes, OF_ONE, ranges.LARGER)),
         signature=Signature(ONE, 4, {"axis": INTEGER, "opset": INTEGER}),
     ),
     ("com.microsoft", "QuantizeLinear"): QUANTIZE,

@@ -25,7 +25,7 @@ def codes_and_scales(*names: str) -> tuple[Types, ...]:
 
 FLOATS = Spec((FLOAT,))
 FUNCTION = replace(FLOATS, extra=(limits.finite_numbers,))
-BINARY_FLOATS = Spec((FLOAT, FLOAT), extra=(limits.broadcasts(0, 1), limits.finite_constants))
+BINARY_FLOATS = Spec((FLOAT, FLOAT), extra=(limits.finite_constants,))
 SAME = Spec((CODES_OR_FLOAT,))
 INDEXED = Spec((CODES_OR_FLOAT, INDEX))
 AXES = replace(INDEXED, constant=("axes",))
@@ -52,7 +52,6 @@ BINARY = Spec(
     numbers=(*TWO[1:3], *TWO[4:]),
     scales=("A_scale", "B_scale", "C_scale"),
     same=(("A_zero_point", "A"), ("B", "A"), ("B_zero_point", "A"), ("C_zero_point", "A")),
-    extra=(limits.broadcasts(0, 3),),
     signature=Signature(TWO, 7),
 )
 

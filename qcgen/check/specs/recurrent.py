@@ -8,12 +8,12 @@ from qcgen.check import recurrent
 from qcgen.check.limits import finite_constants, flag, one_of
 from qcgen.check.node import FLOAT, Q8, Spec
 from qcgen.check.signature import INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Signature
+from qcgen.infer.arithmetic import DIRECTIONS
 from qcgen.ir.types import DType
 
 FIXED = ("W", "R", "B", "sequence_lens")
 RULES = (
-    one_of("direction", *recurrent.DIRECTIONS),
-    recurrent.weights_fit,
+    one_of("direction", *DIRECTIONS),
     recurrent.whole_sequences,
     recurrent.known_activations,
     finite_constants,
@@ -30,9 +30,9 @@ DYNAMIC_LSTM = replace(
     scales=SCALES[::2],
     same=(("W_zero_point", "W"), ("R_zero_point", "R")),
     extra=(
-        one_of("direction", *recurrent.DIRECTIONS),
+        one_of("direction", *DIRECTIONS),
         flag("input_forget", 0),
-        recurrent.dynamic_weights_fit,
+        recurrent.one_sequence,
         recurrent.whole_sequences,
         recurrent.known_activations,
         recurrent.without_peepholes,

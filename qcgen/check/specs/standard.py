@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, normalization, ranges, windows
-from qcgen.check.limits import axis_exists, one_of
+from qcgen.check import limits, matrices, ranges, windows
+from qcgen.check.limits import flag, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
 from qcgen.check.ranges import between, in_range
 from qcgen.check.specs.parts import (
@@ -36,21 +36,17 @@ Sqrt ThresholdedRelu""".split()
 
 SHAPED = replace(INDEXED, constant=("shape",))
 
-CHOICE = replace(FLOATS, extra=(limits.broadcasts(), limits.finite_constants))
-
-COMPARED = Spec(
-    extra=(limits.are_of((0, 1), *CODES_OR_FLOAT), limits.same_types, limits.broadcasts(0, 1), limits.finite_constants)
-)
-LOGIC = Spec(extra=(limits.are_of((0, 1), DType.BOOL), limits.broadcasts(0, 1)))
+BOOL = (DType.BOOL,)
+COMPARED = Spec((CODES_OR_FLOAT, CODES_OR_FLOAT), extra=(limits.same_types, limits.finite_constants))
 
 STANDARD: dict[str, Spec] = {
     **dict.fromkeys(FUNCTIONS, FUNCTION),
     **dict.fromkeys(("DynamicQuantizeLinear", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh"), FLOATS),
     **dict.fromkeys(("Div", "Pow", "Sub"), BINARY_FLOATS),
     **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), COMPARED),
-    **dict.fromkeys(("And", "Or", "Xor"), LOGIC),
+    **dict.fromkeys(("And", "Or", "Xor"), Spec((BOOL, BOOL))),
     **dict.fromkeys(("ArgMax", "ArgMin"), SAME),
-    **dict.fromkeys(("Max", "Min"), CHOICE),
+    **dict.fromkeys(("Max", "Min"), replace(FLOATS, extra=(limits.finite_constants,))),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
     "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.sums, between(2)))),
@@ -69,7 +65,7 @@ STANDARD: dict[str, Spec] = {
     "DepthToSpace": replace(SAME, extra=(one_of("mode", "DCR", "CRD"),)),
     "DequantizeLinear": DEQUANTIZE,
     "Dropout": replace(SAME, extra=(limits.not_training,)),
-    "Equal": replace(COMPARED, extra=(limits.are_of((0, 1), *CODES_OR_FLOAT, DType.BOOL), *COMPARED.extra[1:])),
+    "Equal": replace(COMPARED, types=((*CODES_OR_FLOAT, *BOOL),) * 2),
     "Expand": SHAPED,
     "Flatten": SAME,
     "GRU": GRU,
@@ -80,7 +76,6 @@ STANDARD: dict[str, Spec] = {
         (FLOAT, FLOAT, FLOAT),
         constant=("B", "C"),
         extra=(
-            matrices.matrices,
             matrices.bias_of_columns,
             matrices.finite_factors,
             limits.finite_constants,
@@ -93,25 +88,19 @@ STANDARD: dict[str, Spec] = {
     "InstanceNormalization": Spec(
         (FLOAT, FLOAT, FLOAT),
         constant=("scale", "B"),
-        extra=(normalization.channels_fit, limits.finite_numbers, limits.finite_constants),
+        extra=(limits.finite_numbers, limits.finite_constants),
     ),
     "LSTM": LSTM,
     "LayerNormalization": Spec(
         (FLOAT, FLOAT, FLOAT),
         constant=("Scale", "B"),
-        extra=(
-            axis_exists(-1),
-            normalization.row_fits,
-            normalization.computes_in_float32,
-            limits.finite_numbers,
-            limits.finite_constants,
-        ),
+        extra=(flag("stash_type", 1), limits.finite_numbers, limits.finite_constants),
     ),
-    "LogSoftmax": replace(FLOATS, extra=(limits.softmax_axis_exists,)),
+    "LogSoftmax": FLOATS,
     "MatMul": Spec(
         (FLOAT, FLOAT),
         extra=(
-            matrices.float_products,
+            matrices.no_vectors,
             matrices.sums_between_fit,
             limits.finite_constants,
             ranges.multiplier_between_in_range,
@@ -126,8 +115,8 @@ STANDARD: dict[str, Spec] = {
     ),
     "MaxPool": MAX_POOL,
     "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.products, between(2)))),
-    "Not": Spec(extra=(limits.are_of((0,), DType.BOOL),)),
-    "PRelu": replace(BINARY_FLOATS, extra=(limits.slope_keeps_shape, limits.finite_constants)),
+    "Not": Spec((BOOL,)),
+    "PRelu": replace(BINARY_FLOATS, extra=(limits.finite_constants,)),
     "Pad": Spec(
         (CODES_OR_FLOAT, INDEX, (), INDEX),
         constant=("pads", "constant_value", "axes"),
@@ -160,9 +149,7 @@ STANDARD: dict[str, Spec] = {
         (CODES_OR_FLOAT, INDEX, INDEX, INDEX, INDEX),
         constant=("starts", "ends", "axes", "steps"),
     ),
-    "Softmax": replace(
-        FLOATS, extra=(limits.softmax_axis_exists, in_range(ranges.softmaxes, between(1), ranges.LARGER))
-    ),
+    "Softmax": replace(FLOATS, extra=(in_range(ranges.softmaxes, between(1), ranges.LARGER),)),
     "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"),)),
     "Split": replace(INDEXED, constant=("split",)),
     "Squeeze": AXES,
@@ -174,13 +161,6 @@ STANDARD: dict[str, Spec] = {
     ),
     "Transpose": SAME,
     "Unsqueeze": AXES,
-    "Where": Spec(
-        extra=(
-            limits.are_of((0,), DType.BOOL),
-            limits.are_of((1, 2), *FLOAT),
-            limits.broadcasts(),
-            limits.finite_constants,
-        )
-    ),
+    "Where": Spec((BOOL, FLOAT, FLOAT), extra=(limits.finite_constants,)),
 }
 """What is accepted, by op_type."""

@@ -97,6 +97,8 @@ class Facts:
     def integers(self, name: str) -> tuple[int, ...] | None:
         """An attribute that is a list of integers, None if it is absent."""
         value = self.node.attributes.get(name)
+        if value is not None and not isinstance(value, tuple):
+            raise TypeError(f"{name} is not a list")
         return None if value is None else integers(value)
 
     def integers_at(self, index: int, name: str = "") -> tuple[int, ...] | None:

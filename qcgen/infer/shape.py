@@ -262,7 +262,8 @@ def arg_max(facts: Facts) -> Shape:
 
 def top_k(facts: Facts) -> Shape:
     """As many along the axis as K says."""
-    x, k = facts.known_shape(), facts.known_integers(1, "k")[0]
+    x, is_old = facts.known_shape(), "k" in facts.node.attributes
+    k = facts.integer("k", 0) if is_old else facts.known_integers(1, "K")[0]
     axis = facts.axis(-1, len(x))
     if isinstance(size := x[axis], int) and not 1 <= k <= size:
         raise facts.wrong(f"it looks for {k} of {counted(size, 'element')}", f"give a constant K from 1 to {size}")
@@ -305,8 +306,7 @@ def shape(facts: Facts) -> Shape:
     x = facts.shape(0)
     if x is None:
         return (None,)
-    end = facts.integers("end")
-    return (len(x[facts.integer("start", 0) : end[0] if end else None]),)
+    return (len(x[facts.integer("start", 0) : facts.integer("end", len(x))]),)
 
 
 def range_(facts: Facts) -> Shape:

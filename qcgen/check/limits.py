@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isinf
+from math import isinf, prod
 
 import numpy as np
 
 from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Extra, NodeView
 from qcgen.errors import Problem
+from qcgen.geometry import AUTO_PADS
 from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
+
+MAX_TAPS = 2**14
+"""The most elements of a window of codes that are averaged."""
 
 
 def flag(name: str, *values: int) -> Extra:
@@ -36,13 +40,32 @@ def one_of(name: str, *values: str) -> Extra:
     return rule
 
 
+def auto_pad_exists(view: NodeView) -> Iterator[Problem]:
+    """The attribute auto_pad has one of its values."""
+    value = view.node.attributes.get("auto_pad", "NOTSET")
+    if isinstance(value, str) and value not in AUTO_PADS:
+        meant = value.strip().upper()
+        hint = f"write {meant}" if meant in AUTO_PADS else f"use one of {', '.join(AUTO_PADS)}"
+        yield view.problem(f"auto_pad is {value!r}, which does not exist", hint)
+
+
+def few_taps(view: NodeView) -> Iterator[Problem]:
+    """The means of all windows are proved, each with all its elements."""
+    taps = prod(view.integers("kernel_shape") or ())
+    if taps > MAX_TAPS:
+        what = f"its window has {taps} elements, more than {MAX_TAPS}"
+        yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
+
+
 def finite_constants(view: NodeView) -> Iterator[Problem]:
     """Float constants are written into C as numbers."""
-    for index in range(len(view.node.inputs)):
+    for index, role in view.roles():
         array = view.array(index)
-        if array is not None and array.dtype == np.float32 and not np.isfinite(array).all():
-            hint = "put the largest float32 number, or its negative, in an infinity's place, or export the model again"
-            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", hint)
+        broken = 0 if array is None or array.dtype.kind != "f" else int(np.count_nonzero(~np.isfinite(array)))
+        if broken:
+            what = f"{counted(broken, 'element')} of {role} {'is' if broken == 1 else 'are'} not finite"
+            hint = "put the largest float32 number, or its negative, in an infinity's place, or train or export again"
+            yield view.problem(what, hint)
 
 
 def bounds_are_numbers(view: NodeView) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
@@ -57,11 +58,11 @@ ADVICE = {
 DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
 """The domains that have operators we know."""
 
+MAX_AXES = 32
+"""The most dimensions of a tensor: as many as arrays of numpy 1 have."""
+
 MAX_ELEMENTS = 2**28
 """The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
-
-MAX_NUMBER = 2**31 - 1
-"""The largest size, stride, dilation or pad, so that all of them fit the C type int32_t."""
 
 
 def node_place(node: Node) -> str:
@@ -124,6 +125,15 @@ def _input_problems(value: Value) -> Iterator[Problem]:
     elif min(fixed, default=1) < 1:
         what = f"its shape is {shape_text(shape)}; every dimension must be at least 1"
         yield Problem(where, what, "export the model with the shape that it is used with")
+    elif too := too_large(fixed):
+        yield Problem(where, f"it has {too}", "use smaller tensors")
+
+
+def too_large(shape: tuple[int, ...]) -> str:
+    """What a tensor of this shape has too much of, "" if nothing."""
+    if len(shape) > MAX_AXES:
+        return f"{len(shape)} dimensions, more than {MAX_AXES}"
+    return f"{prod(shape)} elements, more than {MAX_ELEMENTS}" if prod(shape) > MAX_ELEMENTS else ""
 
 
 def _dim_hint(shape: Shape) -> str:

@@ -8,7 +8,7 @@ from math import isnan, prod
 
 import numpy as np
 
-from qcgen.check.model import MAX_ELEMENTS, advice, node_place
+from qcgen.check.model import advice, node_place, too_large
 from qcgen.check.signature import Signature, fits, kind_of, of_onnx
 from qcgen.errors import Problem
 from qcgen.infer import Problems
@@ -25,9 +25,6 @@ FLOAT: Types = (DType.FLOAT32,)
 OTHER_FLOATS: Types = (DType.FLOAT16, DType.FLOAT64)
 CODES: Types = (*Q8, DType.INT16, DType.UINT16)
 CODES_OR_FLOAT: Types = (*CODES, *FLOAT)
-
-MAX_AXES = 32
-"""The most dimensions of a tensor: as many as arrays of numpy 1 have."""
 
 NARROW_AND_WIDE: Types = (DType.INT16, DType.UINT16, DType.INT32)
 EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
@@ -132,7 +129,8 @@ class Spec:
 
     ``types`` of its inputs in order, () of those that may have any; ``constant`` inputs must be known, ``numbers`` must
     have one element, ``scales`` must be positive and finite. ``same`` pairs an input with the one whose type it must
-    have. ``signature``: how it is spelt, None for as ai.onnx spells the operator of this name.
+    have. ``bears``: whether all else is told of operands that are missing or of wrong types, too. ``signature``: how it
+    is spelt, None for as ai.onnx spells the operator of this name.
     """
 
     types: tuple[Types, ...] = ()
@@ -141,20 +139,20 @@ class Spec:
     scales: tuple[str, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     extra: tuple[Extra, ...] = ()
+    bears: bool = False
     signature: Signature | None = None
 
 
-def spec_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def spec_problems(spec: Spec, view: NodeView) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
     found = [*arity_problems(view), *_outputs(view), *type_problems(view, spec)]
     yield from found
-    if found:
+    if found and not spec.bears:
         return
     yield from _constants(view, spec)
     yield from number_problems(view, spec)
     yield from attribute_problems(view)
     yield from _shape_problems(view)
-    yield from _too_large(view)
     for extra in spec.extra:
         yield from extra(view)
 
@@ -184,15 +182,17 @@ def _outputs(view: NodeView) -> Iterator[Problem]:
 
 def _single_output(view: NodeView) -> Iterator[Problem]:
     if not view.node.outputs or not view.node.outputs[0]:
-        yield view.problem("it has no output", AGAIN)
-    for name in view.node.outputs[1:]:
+        is_named = any(view.node.outputs)
+        yield view.problem("its first output has no name" if is_named else "it has no output", AGAIN)
+        return
+    for name in filter(None, view.node.outputs[1:]):
         if name in view.graph.used:
             yield view.problem(f"its further output {name!r} is used", "only the first output is supported")
 
 
 def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
     known = [view.node.input(index) in view.graph.constants for index, _ in view.roles()]
-    if known and all(known) and not view.shape_problems:
+    if view.has(0) and all(known) and not view.shape_problems:
         yield view.problem("all its inputs are constant", "replace the node by its result")
     else:
         yield from constant_problems(view, spec)
@@ -300,13 +300,6 @@ def _shape_problems(view: NodeView) -> Iterator[Problem]:
         yield view.problem(what, hint or size)
 
 
-def _too_large(view: NodeView) -> Iterator[Problem]:
-    """Inputs of the model with too many elements; nodes are told of their results."""
-    for index, name in enumerate(view.node.inputs):
-        if name in view.graph.inputs and view.fixed_shape(index) is not None:
-            yield from size_problems(view, view.graph.value(name))
-
-
 def size_problems(view: NodeView, value: Value) -> Iterator[Problem]:
     """A result without a known type or size, with none or too many elements."""
     known = value.fixed_shape
@@ -316,11 +309,7 @@ def size_problems(view: NodeView, value: Value) -> Iterator[Problem]:
         text = "unknown" if value.shape is None else shape_text(value.shape)
         hint = "check the node's inputs and attributes, and give every dimension a size"
         yield view.problem(f"the shape of {value.name!r} is {text}", hint)
-    elif len(known) > MAX_AXES:
-        what = f"{value.name!r} has {len(known)} dimensions, more than {MAX_AXES}"
-        yield view.problem(what, "use tensors of fewer dimensions")
     elif min(known, default=1) < 1:
         yield view.problem(f"{value.name!r} has shape {shape_text(known)}: it is empty", "export the model again")
-    elif prod(known) > MAX_ELEMENTS:
-        what = f"{value.name!r} has {prod(known)} elements, more than {MAX_ELEMENTS}"
-        yield view.problem(what, "use smaller tensors")
+    elif what := too_large(known):
+        yield view.problem(f"{value.name!r} has {what}", "use smaller tensors")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, ranges, windows
+from qcgen.check import limits, matrices, ranges
 from qcgen.check.limits import flag
 from qcgen.check.node import Spec
 from qcgen.check.ranges import at, in_range
@@ -21,7 +21,6 @@ from qcgen.check.specs.parts import (
     POOL,
     QUANTIZE,
     UNARY,
-    WINDOW,
     codes_and_scales,
 )
 
@@ -52,7 +51,7 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
     ("com.microsoft", "QLinearAdd"): replace(BINARY, extra=(in_range(ranges.sums, OF_TWO),)),
     ("com.microsoft", "QLinearAveragePool"): replace(
         UNARY,
-        extra=(*WINDOW, windows.few_taps, in_range(ranges.averages, OF_ONE), flag("channels_last", 0, 1)),
+        extra=(limits.auto_pad_exists, limits.few_taps, in_range(ranges.averages, OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER}),
     ),
     ("com.microsoft", "QLinearConcat"): Spec(
@@ -65,7 +64,7 @@ MICROSOFT: dict[tuple[str, str], Spec] = {
     ),
     ("com.microsoft", "QLinearGlobalAveragePool"): replace(
         UNARY,
-        extra=(windows.is_image, in_range(ranges.means, OF_ONE), flag("channels_last", 0, 1)),
+        extra=(in_range(ranges.means, OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, {"channels_last": INTEGER}),
     ),
     ("com.microsoft", "QLinearLeakyRelu"): replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, windows
+from qcgen.check import limits
 from qcgen.check.limits import flag
 from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, Q8, Spec, Types
 from qcgen.check.signature import INTEGER, INTEGERS, TEXT, Signature
@@ -32,8 +32,7 @@ AXES = replace(INDEXED, constant=("axes",))
 REDUCE = Spec((FLOAT, INDEX), constant=("axes",))
 
 POOL = {"auto_pad": TEXT, "ceil_mode": INTEGER, "kernel_shape": INTEGERS, "pads": INTEGERS, "strides": INTEGERS}
-WINDOW = (windows.is_image, windows.window_fits, windows.auto_pad_exists)
-MAX_POOL = replace(SAME, extra=WINDOW)
+MAX_POOL = replace(SAME, extra=(limits.auto_pad_exists,))
 
 ONE = ("X", "X_scale", "X_zero_point", "Y_scale", "Y_zero_point")
 UNARY = Spec(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, ranges, windows
+from qcgen.check import limits, matrices, ranges
 from qcgen.check.limits import flag, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
 from qcgen.check.ranges import between, in_range
@@ -24,7 +24,6 @@ from qcgen.check.specs.parts import (
     QUANTIZE,
     REDUCE,
     SAME,
-    WINDOW,
     codes_and_scales,
 )
 from qcgen.check.specs.recurrent import GRU, LSTM
@@ -51,7 +50,7 @@ STANDARD: dict[str, Spec] = {
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
     "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.sums, between(2)))),
     "AveragePool": replace(
-        FLOATS, extra=(*WINDOW, in_range(ranges.averages, between(1)), ranges.of_codes(windows.few_taps))
+        FLOATS, extra=(limits.auto_pad_exists, in_range(ranges.averages, between(1)), ranges.of_codes(limits.few_taps))
     ),
     "Cast": Spec(extra=(limits.converts,)),
     "Clip": replace(
@@ -82,8 +81,8 @@ STANDARD: dict[str, Spec] = {
             ranges.multiplier_between_in_range,
         ),
     ),
-    "GlobalAveragePool": replace(FLOATS, extra=(windows.is_image, in_range(ranges.means, between(1)))),
-    "GlobalMaxPool": replace(SAME, extra=(windows.is_image,)),
+    "GlobalAveragePool": replace(FLOATS, extra=(in_range(ranges.means, between(1)),)),
+    "GlobalMaxPool": SAME,
     "Identity": SAME,
     "InstanceNormalization": Spec(
         (FLOAT, FLOAT, FLOAT),

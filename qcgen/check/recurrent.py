@@ -1,13 +1,18 @@
-"""Rules for LSTM and GRU: what of them is not compiled."""
+"""What is accepted of LSTM and GRU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from qcgen.check.node import NodeView
+from qcgen.check.limits import finite_constants, flag, one_of
+from qcgen.check.node import FLOAT, Q8, NodeView, Spec
+from qcgen.check.signature import INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Signature
 from qcgen.errors import Problem
+from qcgen.infer.arithmetic import DIRECTIONS
+from qcgen.ir.types import DType
 
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
 """The activations where none are named."""
@@ -60,3 +65,32 @@ def known_activations(view: NodeView) -> Iterator[Problem]:
     if len(names) % len(defaults) or names != defaults * (len(names) // len(defaults)):
         what = f"its activations are {', '.join(names)}, but only {', '.join(defaults)} are supported"
         yield view.problem(what, "train the layer with the activations that ONNX takes where none are named")
+
+
+FIXED = ("W", "R", "B", "sequence_lens")
+RULES = (
+    one_of("direction", *DIRECTIONS),
+    whole_sequences,
+    known_activations,
+    finite_constants,
+)
+
+GRU = Spec((FLOAT,) * 4 + ((DType.INT32,), FLOAT), constant=FIXED, extra=RULES)
+LSTM = Spec((*GRU.types, FLOAT, FLOAT), constant=(*FIXED, "P"), extra=(*RULES, without_peepholes))
+
+SCALES = ("W_scale", "W_zero_point", "R_scale", "R_zero_point")
+DYNAMIC = replace(
+    LSTM,
+    types=(FLOAT, Q8, Q8, *LSTM.types[3:], FLOAT, Q8, FLOAT, Q8),
+    constant=(*LSTM.constant, *SCALES),
+    scales=SCALES[::2],
+    same=(("W_zero_point", "W"), ("R_zero_point", "R")),
+    extra=(*LSTM.extra, flag("input_forget", 0), one_sequence),
+    signature=Signature(
+        ("X", *FIXED, "initial_h", "initial_c", "P", *SCALES),
+        3,
+        {"activations": TEXTS, "direction": TEXT, "clip": NUMBER}
+        | dict.fromkeys(("activation_alpha", "activation_beta"), NUMBERS)
+        | dict.fromkeys(("hidden_size", "input_forget"), INTEGER),
+    ),
+)

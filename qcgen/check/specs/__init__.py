@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from qcgen.check.conv import conv_spec
 from qcgen.check.node import Spec
+from qcgen.check.recurrent import DYNAMIC
 from qcgen.check.signature import Signature, of_onnx
 from qcgen.check.specs.microsoft import MICROSOFT
-from qcgen.check.specs.recurrent import DYNAMIC_LSTM as OF_DYNAMIC_LSTM
 from qcgen.check.specs.standard import STANDARD
 from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN
 from qcgen.infer.arithmetic import DYNAMIC_LSTM
@@ -17,7 +17,7 @@ SPECS: dict[tuple[str, str], Spec] = {
     **{("", op_type): spec for op_type, spec in STANDARD.items()},
     **MICROSOFT,
     **{(NHWC_DOMAIN, op_type): STANDARD[op_type] for op_type in POOLS},
-    DYNAMIC_LSTM: OF_DYNAMIC_LSTM,
+    DYNAMIC_LSTM: DYNAMIC,
     **{key: conv_spec(spelling) for key, spelling in CONVOLUTIONS.items()},
 }
 """What is accepted, by (domain, op_type)."""

@@ -8,6 +8,7 @@ from qcgen.check import limits, matrices, ranges
 from qcgen.check.limits import flag, one_of
 from qcgen.check.node import CODES_OR_FLOAT, FLOAT, Q8, Spec
 from qcgen.check.ranges import between, in_range
+from qcgen.check.recurrent import GRU, LSTM
 from qcgen.check.specs.parts import (
     AXES,
     BINARY_FLOATS,
@@ -26,7 +27,6 @@ from qcgen.check.specs.parts import (
     SAME,
     codes_and_scales,
 )
-from qcgen.check.specs.recurrent import GRU, LSTM
 from qcgen.ir.types import DType
 
 FUNCTIONS = """Abs Ceil Celu Cos Elu Erf Exp Floor Log Mish Neg Reciprocal Round Selu Shrink Sign Sin Softplus Softsign

@@ -9,7 +9,7 @@ from qcgen.check.limits import flag
 from qcgen.check.node import Spec
 from qcgen.check.ranges import at, in_range
 from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, Signature
-from qcgen.check.specs.parts import (
+from qcgen.check.specs.standard import (
     BINARY,
     DEQUANTIZE,
     FLOATS,

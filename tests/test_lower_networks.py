@@ -9,7 +9,7 @@ from onnx import helper
 
 import qcgen
 from qcgen.check import check
-from qcgen.check.specs.standard import COORDINATES, NEAREST_MODES, PAD_MODES
+from qcgen.check.specs import COORDINATES, NEAREST_MODES, PAD_MODES
 from qcgen.compiler import read
 from qcgen.infer import infer
 from qcgen.ir.program import (

@@ -280,7 +280,7 @@ def attribute_problems(view: NodeView) -> Iterator[Problem]:
     known = view.signature.attributes
     for name, value in view.node.attributes.items():
         if name not in known:
-            hint = f"remove it; {view.node.op_type} has {', '.join(known) or 'no attributes'}"
+            hint = f"remove it; {view.node.op_type} has {', '.join(sorted(known)) or 'no attributes'}"
             yield view.problem(f"the attribute {name!r} is unknown", hint)
         elif not fits(known[name], value):
             yield view.problem(f"{name} is {kind_of(value)}, but must be {known[name]}", f"correct {name}")

@@ -1,18 +1,22 @@
-"""What is accepted of the operators of ai.onnx besides convolutions; how they are spelt, ONNX's schemas say."""
+"""What is accepted of every operator, and how it is spelt."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from qcgen.check import limits, matrices, ranges
+from qcgen.check.conv import conv_spec
 from qcgen.check.limits import flag, one_of
 from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, Q8, Spec, Types
-from qcgen.check.ranges import between, in_range
-from qcgen.check.recurrent import GRU, LSTM
-from qcgen.check.signature import INTEGER, INTEGERS, TEXT, Signature
+from qcgen.check.ranges import at, between, in_range
+from qcgen.check.recurrent import DYNAMIC, GRU, LSTM
+from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, TEXT, Signature, of_onnx
+from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN
+from qcgen.infer.arithmetic import DYNAMIC_LSTM
 from qcgen.ir.types import DType
 
 INT32: Types = (DType.INT32,)
+BOOL: Types = (DType.BOOL,)
 INDEX: Types = (DType.INT32, DType.INT64)
 
 PAD_MODES = ("constant", "edge", "reflect", "wrap")
@@ -80,8 +84,6 @@ Sqrt ThresholdedRelu""".split()
 """Of one number, which are what their attributes make of them."""
 
 SHAPED = replace(INDEXED, constant=("shape",))
-
-BOOL = (DType.BOOL,)
 COMPARED = Spec((CODES_OR_FLOAT, CODES_OR_FLOAT), extra=(limits.same_types, limits.finite_constants))
 
 STANDARD: dict[str, Spec] = {
@@ -208,4 +210,76 @@ STANDARD: dict[str, Spec] = {
     "Unsqueeze": AXES,
     "Where": Spec((BOOL, FLOAT, FLOAT), extra=(limits.finite_constants,)),
 }
-"""What is accepted, by op_type."""
+"""What is accepted of operators of ai.onnx, by op_type; how they are spelt, ONNX's schemas say."""
+
+OF_ONE, OF_TWO = at("X_scale", "Y_scale"), at("A_scale", "B_scale", "C_scale")
+JOINED = ("Y_scale", "Y_zero_point", "input", "scale", "zero_point")
+
+MICROSOFT: dict[str, Spec] = {
+    "DequantizeLinear": DEQUANTIZE,
+    "Gelu": replace(FLOATS, signature=Signature(("X",), 1)),
+    "NhwcMaxPool": replace(
+        MAX_POOL, signature=Signature(("X",), 1, POOL | {"dilations": INTEGERS, "storage_order": INTEGER})
+    ),
+    "QGemm": Spec(
+        tuple(INT32 if role == "C" else types for role, types in zip(GEMM, codes_and_scales(*GEMM), strict=True)),
+        constant=GEMM[1:],
+        numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
+        scales=("a_scale", "b_scale", "y_scale"),
+        same=(("a_zero_point", "A"), ("b_zero_point", "B"), ("y_zero_point", "A")),
+        extra=(
+            matrices.columns,
+            matrices.bias_of_columns,
+            ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
+            matrices.quantized_once,
+            matrices.positive_alpha,
+        ),
+        signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
+    ),
+    "QLinearAdd": replace(BINARY, extra=(in_range(ranges.sums, OF_TWO),)),
+    "QLinearAveragePool": replace(
+        UNARY,
+        extra=(limits.auto_pad_exists, limits.few_taps, in_range(ranges.averages, OF_ONE), flag("channels_last", 0, 1)),
+        signature=Signature(ONE, 4, POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER}),
+    ),
+    "QLinearConcat": Spec(
+        codes_and_scales(*JOINED),
+        constant=("Y_scale", "Y_zero_point", "scale", "zero_point"),
+        numbers=("Y_scale", "Y_zero_point", "scale", "zero_point"),
+        scales=("Y_scale", "scale"),
+        same=(("input", "Y_zero_point"), ("zero_point", "Y_zero_point")),
+        signature=Signature(JOINED, 5, {"axis": INTEGER}, repeated=3),
+    ),
+    "QLinearGlobalAveragePool": replace(
+        UNARY,
+        extra=(in_range(ranges.means, OF_ONE), flag("channels_last", 0, 1)),
+        signature=Signature(ONE, 4, {"channels_last": INTEGER}),
+    ),
+    "QLinearLeakyRelu": replace(UNARY, extra=(limits.finite_numbers,), signature=Signature(ONE, 4, {"alpha": NUMBER})),
+    "QLinearMul": replace(BINARY, extra=(in_range(ranges.products, OF_TWO),)),
+    "QLinearSigmoid": UNARY,
+    "QLinearSoftmax": replace(
+        UNARY,
+        extra=(ranges.says_which_softmax, in_range(ranges.softmaxes, OF_ONE, ranges.LARGER)),
+        signature=Signature(ONE, 4, {"axis": INTEGER, "opset": INTEGER}),
+    ),
+    "QuantizeLinear": QUANTIZE,
+    "QuickGelu": replace(FUNCTION, signature=Signature(("X",), 1, {"alpha": NUMBER})),
+}
+"""Of com.microsoft."""
+
+POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
+
+SPECS: dict[tuple[str, str], Spec] = {
+    **{("", op_type): spec for op_type, spec in STANDARD.items()},
+    **{("com.microsoft", op_type): spec for op_type, spec in MICROSOFT.items()},
+    **{(NHWC_DOMAIN, op_type): STANDARD[op_type] for op_type in POOLS},
+    DYNAMIC_LSTM: DYNAMIC,
+    **{key: conv_spec(spelling) for key, spelling in CONVOLUTIONS.items()},
+}
+"""What is accepted, by (domain, op_type)."""
+
+
+def signature_of(domain: str, op_type: str) -> Signature:
+    """How an operator is spelt that can be compiled."""
+    return SPECS[domain, op_type].signature or of_onnx(op_type)

@@ -24,7 +24,6 @@ from qcgen import options
 from qcgen.api import Supported
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, NodeArg
-from qcgen.check.conv import OPERANDS
 from qcgen.check.specs import SPECS, signature_of
 from qcgen.chips import Chip, Fit
 from qcgen.cli import COMMANDS
@@ -133,8 +132,8 @@ def _rows(keys: Iterable[tuple[str, str]], facts: dict[tuple[str, str], list[str
 
 def _constant(key: tuple[str, str]) -> str:
     """The inputs that must be constant: of a convolution all but the image."""
-    spelling = CONVOLUTIONS.get(key)
-    constant, refused = (OPERANDS[spelling.kind].constant, spelling.refused) if spelling else (SPECS[key].constant, ())
+    spelling, constant = CONVOLUTIONS.get(key), SPECS[key].constant
+    refused = spelling.refused if spelling else ()
     free = [name for name in signature_of(*key).inputs if name not in constant and name not in refused]
     return ", ".join(constant) if len(constant) <= 2 and not spelling else f"all but {' and '.join(free)}"
 

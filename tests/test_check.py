@@ -357,14 +357,14 @@ BAD = {
     "result too large": (
         q(pads=[30000] * 4),
         Q,
-        f"the result has {4 * 60004**2} elements, more than 268435456",
-        "use less padding",
+        f"'y' has {4 * 60004**2} elements, more than 268435456",
+        "use smaller tensors",
     ),
     "x too large": (
         q(shape=(1, 2, 50000, 50000), strides=[99, 99]),
-        Q,
-        "x has 5000000000 elements, more than 268435456",
-        "use smaller images",
+        "input 'x'",
+        "it has 5000000000 elements, more than 268435456",
+        "use smaller tensors",
     ),
     # activations
     "activation unknown": (
@@ -498,8 +498,8 @@ BAD = {
     "two outputs": (
         q(outputs={"y": None, "z": None}),
         Q,
-        "it has 2 outputs, but must have one",
-        "export the model again",
+        "its further output 'z' is used",
+        "only the first output is supported",
     ),
     # operators and versions
     "opset": (q(opset=9), Q, "QLinearConv needs opset 10 of ai.onnx; the model imports 9", "opset 10 or newer"),
@@ -561,7 +561,7 @@ def test_a_bad_model_is_refused_in_these_words(name):
 SEVERAL = {
     "integers": (
         f(replace={"X": ("int32", SHAPE), "W": FLOATS.astype(np.int32)}),
-        [(FLOAT, "X is int32, but must be float or double"), (FLOAT, "W is int32, but must be float or double")],
+        [(FLOAT, "X is int32, but must be float or double")],
     ),
     "weights and bias of float beside double": (
         f(replace={"X": ("double", SHAPE), "W": FLOATS, "B": FLOATS[:, 0, 0, 0]}),
@@ -682,14 +682,14 @@ def test_a_constant_image_is_refused():
     nodes = [helper.make_node("Conv", ["c", "w"], ["y"], name="conv1")]
     model = graph_model(nodes, {}, {"y": None}, {"c": np.zeros(SHAPE, np.float32), "w": FLOATS})
     [problem] = problems(model)
-    assert (problem.where, problem.what) == (FLOAT, "X is constant, so there is nothing to compute at run time")
+    assert (problem.where, problem.what) == (FLOAT, "all its inputs are constant")
 
 
 def test_a_node_without_an_output_is_refused():
     nodes = [helper.make_node("Conv", ["x", "w"], [""], name="conv1"), helper.make_node("Conv", ["x", "w"], ["y"])]
     model = graph_model(nodes, {"x": ("float", SHAPE)}, {"y": None}, {"w": FLOATS})
     [problem] = problems(model)
-    assert (problem.where, problem.what) == (FLOAT, "it has 0 outputs, but must have one")
+    assert (problem.where, problem.what) == (FLOAT, "it has no output")
 
 
 def test_inputs_of_types_without_use_are_refused():

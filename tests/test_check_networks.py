@@ -102,11 +102,11 @@ BAD = {
     "a window of too few axes": (pool(kernel_shape=[2]), "kernel_shape has 1 number, but its input has 2 spatial axes"),
     "a window that does not fit": (
         pool(kernel_shape=[9, 2]),
-        "its window does not fit into spatial axis 0, which has 6 elements",
+        "the kernel covers 9 elements of spatial axis 0, but the padded input has 6",
     ),
     "padding as large as the window": (
         pool(pads=[2, 0, 0, 0]),
-        "spatial axis 0 is padded by 2 and 0, but its kernel is 2",
+        "spatial axis 0 is padded by 2 and 0, more than 1",
     ),
     "an auto_pad that does not exist": (pool(auto_pad="same"), "auto_pad is 'same', which does not exist"),
     "a mode of padding that does not exist": (
@@ -137,12 +137,14 @@ BAD = {
         image("ReduceMax", "int32"),
         "data is int32, but must be int8 or uint8 or int16 or uint16 or float",
     ),
-    "a sum of nothing": (image("ReduceSum", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
+    "a slice of nothing": (
+        node_model("Slice", {"data": ("float", (2, 3)), "starts": np.array([1]), "ends": np.array([1])}),
+        "'y' has shape (0, 3): it is empty",
+    ),
     "a largest along an axis that is not there": (
         image("ArgMax", axis=-5),
         "axis is -5, but its input has 4 dimensions",
     ),
-    "a smallest of nothing": (image("ArgMin", shape=(1, 0, 3)), "'X' has shape (1, 0, 3): it is empty"),
     "a largest of a number": (image("ArgMax", shape=()), "axis is 0, but its input has 0 dimensions"),
     "an element that is not there": (
         node_model("Gather", {"data": ("int8", IMAGE), "indices": np.array([[0, -7]])}, axis=2),
@@ -170,7 +172,7 @@ BAD = {
     ),
     "rows that are not finite": (
         node_model("Gather", {"data": np.float32([[1], [np.nan]]), "indices": ("int64", (2,))}),
-        "input 'data' holds numbers that are not finite",
+        "1 element of data is not finite",
     ),
     "an expansion that does not fit": (
         node_model("Expand", {"input": ("int8", (2, 3)), "shape": np.array([2, 2])}),
@@ -242,9 +244,9 @@ BAD = {
     ),
     "a normalization by infinity": (
         normalization(Scale=scale([np.inf] * 8)),
-        "input 'Scale' holds numbers that are not finite",
+        "8 elements of Scale are not finite",
     ),
-    "a normalization in float64": (normalization(stash_type=11), "stash_type is 11"),
+    "a normalization in float64": (normalization(stash_type=11), "stash_type is 11, but must be 1"),
     "a normalization of too few channels": (channels(Scale=scale([1])), "Scale has shape (1,), but x has 2 channels"),
     "a normalization of vectors": (
         channels(shape=(4, 2)),
@@ -272,6 +274,12 @@ def test_this_is_refused_in_these_words(name):
     assert what in [problem.what for problem in found]
     assert all(problem.hint for problem in found)
     assert next(problem.where for problem in found if problem.what == what).startswith("node 'node' (")
+
+
+def test_of_a_node_of_constants_only_what_keeps_it_from_being_computed_is_told():
+    model = node_model("Flatten", {"input": zero([1, 2])}, axis=2)
+    [problem] = problems(model)
+    assert problem.what == "axis is 2, but its input has 1 dimension"
 
 
 def test_all_problems_of_all_nodes_are_told_at_once():

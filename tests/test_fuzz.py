@@ -25,10 +25,11 @@ from onnx import ModelProto, helper
 
 import qcgen
 from qcgen.check.specs import SPECS
+from qcgen.convolutions import CONVOLUTIONS
 
 
 def test_mutation_starts_from_every_operator():
-    assert set(NODES) == set(SPECS)
+    assert set(NODES) == set(SPECS) - set(CONVOLUTIONS)
 
 
 @pytest.mark.parametrize("name", share_at_first(list(operator_models()), 4))

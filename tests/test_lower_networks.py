@@ -10,7 +10,7 @@ from onnx import helper
 import qcgen
 from qcgen import geometry
 from qcgen.check import check
-from qcgen.check.specs.parts import COORDINATES, NEAREST_MODES, PAD_MODES
+from qcgen.check.specs import COORDINATES, NEAREST_MODES, PAD_MODES
 from qcgen.compiler import read
 from qcgen.infer import infer
 from qcgen.ir.program import (

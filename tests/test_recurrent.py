@@ -198,7 +198,7 @@ def test_peepholes_are_refused():
 
 def test_a_state_that_starts_beyond_all_numbers_is_refused():
     what, _ = refusal(with_inputs("lstm back", input6=np.full((1, 2, 4), np.inf, np.float32)))
-    assert what == "input 'input6' holds numbers that are not finite"
+    assert what == "8 elements of initial_c are not finite"
 
 
 def test_other_activations_are_refused():

@@ -117,7 +117,7 @@ def test_how_many_are_found_must_be_constant():
 @pytest.mark.parametrize(
     ("places", "what"),
     [
-        (np.array([[0, 6]]), "it takes elements 0 to 6 of an axis with 6 elements"),
+        (np.array([[0, 6]]), "it takes element 6 of axis 1, which has 6 elements"),
         (np.zeros((3, 1), np.int64), "indices have shape (3, 1), the data (2, 6)"),
         (np.zeros(2, np.int64), "indices have shape (2,), the data (2, 6)"),
     ],

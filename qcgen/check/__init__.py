@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
-from qcgen.check.conv import check_conv
 from qcgen.check.flow import float_problems
 from qcgen.check.model import (
     boundary_problems,
@@ -13,27 +13,20 @@ from qcgen.check.model import (
     import_problems,
     named_nodes,
     shape_nodes,
+    too_large,
     unsupported_problems,
     version_problems,
 )
 from qcgen.check.node import SEVERAL_OUTPUTS, NodeView, size_problems, spec_problems
 from qcgen.check.specs import SPECS, signature_of
-from qcgen.convolutions import CONVOLUTIONS
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer import computed_values
+from qcgen.infer import computed
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.schemas import versions
 
-
-def check_operator(view: NodeView) -> Iterator[Problem]:
-    """Everything that is wrong with a node that is not a convolution, by its Spec."""
-    yield from spec_problems(view, SPECS[view.node.domain, view.node.op_type])
-
-
 RULES: dict[tuple[str, str], Callable[[NodeView], Iterable[Problem]]] = {
-    **dict.fromkeys(CONVOLUTIONS, check_conv),
-    **dict.fromkeys(SPECS, check_operator),
+    key: partial(spec_problems, spec) for key, spec in SPECS.items()
 }
 """The operators that can be compiled, by (domain, op_type), each with its rules."""
 
@@ -46,7 +39,7 @@ def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[P
     """
     constants = view.graph.constants
     sizes = [view.fixed_shape(index) for index, name in enumerate(view.node.inputs) if name and name not in constants]
-    if any(size is None or min(size, default=1) < 1 for size in sizes):
+    if any(size is None or min(size, default=1) < 1 or too_large(size) for size in sizes):
         return
     outputs = view.node.outputs if view.node.op_type in SEVERAL_OUTPUTS else view.node.outputs[:1]
     for name in filter(None, outputs):
@@ -68,7 +61,7 @@ def check(graph: Graph) -> Graph:
     problems += version_problems(nodes.old)
     problems += nodes.problems()
     problems += float_problems(graph, nodes.already_reported)
-    problems += contradictions(graph, nodes.refused)
+    problems += contradictions(graph, nodes.computed, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
     left = [node for node in graph.nodes if node.name in graph.doubts]
@@ -96,7 +89,7 @@ class _Nodes:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._computed = computed_values(graph)
+        self.computed, self._wrong = computed(graph)
         self._found: dict[tuple[str, str, str], list[Node]] = {}
         self.unsupported: list[Node] = []
         self.old: list[tuple[Node, int]] = []
@@ -125,8 +118,9 @@ class _Nodes:
         needed = since(node.domain, node.op_type)
         if node.version < needed:
             self.old.append((node, needed))
-        view = NodeView(self._graph, node, signature_of(node.domain, node.op_type), self.already_reported)
-        found = list(rule(view)) or list(result_problems(view, self._computed))
+        signature, wrong = signature_of(node.domain, node.op_type), self._wrong[node.name]
+        view = NodeView(self._graph, node, signature, self.already_reported, wrong)
+        found = list(rule(view)) or list(result_problems(view, self.computed))
         for problem in dict.fromkeys(found):
             self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
         return node.version < needed or bool(found)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import isinf
+from collections.abc import Iterator
+from math import isinf, prod
 
 import numpy as np
 
-from qcgen.check.model import advice, counted, shape_text
-from qcgen.check.node import CODES, EIGHT_BITS, Extra, NodeView, broadcast_problems, spreads
+from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Extra, NodeView
 from qcgen.errors import Problem
+from qcgen.geometry import AUTO_PADS
+from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.element_types import element_type
 from qcgen.ir.types import DType
 
-
-def broadcasts(*indices: int) -> Extra:
-    """A rule: the shapes of inputs, of all if none are named, agree as in numpy."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        shapes = [view.shape(index) for index in indices or range(len(view.node.inputs))]
-        yield from broadcast_problems(view, shapes, shapes)
-
-    return rule
-
-
-def slope_keeps_shape(view: NodeView) -> Iterator[Problem]:
-    """A slope is broadcast to x, never x to the slope."""
-    x, slope = view.fixed_shape(0), view.fixed_shape(1)
-    if x is not None and slope is not None and not spreads(slope, x):
-        what = f"its slope of shape {shape_text(slope)} cannot be broadcast to {shape_text(x)}"
-        yield view.problem(what, "give a slope for each channel: (channels, 1, 1)")
+MAX_TAPS = 2**14
+"""The most elements of a window of codes that are averaged."""
 
 
 def flag(name: str, *values: int) -> Extra:
@@ -54,13 +40,32 @@ def one_of(name: str, *values: str) -> Extra:
     return rule
 
 
+def auto_pad_exists(view: NodeView) -> Iterator[Problem]:
+    """The attribute auto_pad has one of its values."""
+    value = view.node.attributes.get("auto_pad", "NOTSET")
+    if isinstance(value, str) and value not in AUTO_PADS:
+        meant = value.strip().upper()
+        hint = f"write {meant}" if meant in AUTO_PADS else f"use one of {', '.join(AUTO_PADS)}"
+        yield view.problem(f"auto_pad is {value!r}, which does not exist", hint)
+
+
+def few_taps(view: NodeView) -> Iterator[Problem]:
+    """The means of all windows are proved, each with all its elements."""
+    taps = prod(view.integers("kernel_shape") or ())
+    if taps > MAX_TAPS:
+        what = f"its window has {taps} elements, more than {MAX_TAPS}"
+        yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
+
+
 def finite_constants(view: NodeView) -> Iterator[Problem]:
     """Float constants are written into C as numbers."""
-    for index in range(len(view.node.inputs)):
+    for index, role in view.roles():
         array = view.array(index)
-        if array is not None and array.dtype == np.float32 and not np.isfinite(array).all():
-            hint = "put the largest float32 number, or its negative, in an infinity's place, or export the model again"
-            yield view.problem(f"input {view.node.input(index)!r} holds numbers that are not finite", hint)
+        broken = 0 if array is None or array.dtype.kind != "f" else int(np.count_nonzero(~np.isfinite(array)))
+        if broken:
+            what = f"{counted(broken, 'element')} of {role} {'is' if broken == 1 else 'are'} not finite"
+            hint = "put the largest float32 number, or its negative, in an infinity's place, or train or export again"
+            yield view.problem(what, hint)
 
 
 def bounds_are_numbers(view: NodeView) -> Iterator[Problem]:
@@ -86,23 +91,6 @@ def finite_numbers(view: NodeView) -> Iterator[Problem]:
             yield view.problem(f"{name} is not finite", f"correct {name}")
 
 
-def axis_exists(default: int, *, behind: bool = False) -> Extra:
-    """A rule: the attribute axis names an axis of the first tensor, or with ``behind`` the place behind all."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        shape, axis = view.shape(0), view.integer("axis", default)
-        if shape is not None and not -len(shape) <= axis < len(shape) + behind:
-            what = f"axis is {axis}, but its input has {counted(len(shape), 'dimension')}"
-            yield view.problem(what, "correct axis" if shape else "give its input a dimension")
-
-    return rule
-
-
-def softmax_axis_exists(view: NodeView) -> Iterator[Problem]:
-    """The axis of a Softmax, 1 before opset 13 if it is absent."""
-    yield from axis_exists(1 if view.node.version < 13 else -1)(view)
-
-
 def same_types(view: NodeView) -> Iterator[Problem]:
     """Tensors that are joined have one type."""
     dtypes = {dtype for index in range(len(view.node.inputs)) if (dtype := view.dtype(index)) is not None}
@@ -125,21 +113,6 @@ def converts(view: NodeView) -> Iterator[Problem]:
         )
 
 
-def are_of(indices: Sequence[int], *allowed: DType) -> Extra:
-    """A rule: operands of truth values, or of numbers that are compared or chosen, have one of these types."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        for index in indices:
-            dtype = view.dtype(index)
-            if dtype is not None and dtype not in allowed and view.node.input(index) not in view.already_reported:
-                what = (
-                    f"{view.node.input(index)!r} is {dtype.value}, but must be {' or '.join(t.value for t in allowed)}"
-                )
-                yield view.problem(what, advice(view.node.op_type))
-
-    return rule
-
-
 def quantized_result(view: NodeView) -> Iterator[Problem]:
     """QuantizeLinear gives codes of 8 or 16 bits."""
     dtype = view.graph.value(view.node.outputs[0]).dtype
@@ -156,23 +129,38 @@ def zero_point_is_zero(view: NodeView) -> Iterator[Problem]:
 
 
 def pads_forward(view: NodeView) -> Iterator[Problem]:
-    """Pad makes tensors larger; the modes that repeat elements need enough of them."""
-    pads, x = view.array("pads"), view.fixed_shape(0)
-    numbers = view.integers("pads") if pads is None else pads.reshape(-1).tolist()
-    if numbers is None:
-        if not view.has("pads"):
-            yield view.problem("it has no pads", "give the pads of every axis")
-        return
-    if min(numbers, default=0) < 0:
+    """Pad makes tensors larger, codes by codes."""
+    if min(view.integers("pads") or (), default=0) < 0:
         yield view.problem("its pads are negative", "use Slice to remove elements")
     value = view.array("constant_value")
     if value is not None and value.size != 1:
         yield view.problem(f"constant_value has {counted(value.size, 'element')}", "give one number")
-    mode = view.node.attributes.get("mode", "constant")
-    if isinstance(mode, str) and mode == "reflect" and x is not None and len(numbers) == 2 * len(x):
-        for axis, size in enumerate(x):
-            if max(numbers[axis], numbers[axis + len(x)]) >= size:
-                yield view.problem(f"it reflects more than the {size} elements of axis {axis}", "use smaller pads")
+    filling, dtype = view.node.attributes.get("value", 0.0), view.dtype(0)
+    if dtype in CODES and dtype and isinstance(filling, float | int):
+        code = int(np.clip(np.nan_to_num(filling), dtype.low, dtype.high))
+        if filling != code:
+            yield view.problem(f"it fills codes of {dtype.value} with {filling:.6g}", "give a code of this type")
+
+
+def norm_of_something(view: NodeView) -> Iterator[Problem]:
+    """Runtimes do not agree on what a norm along no axis is."""
+    if view.integer("noop_with_empty_axes", 0) and not view.integers("axes"):
+        yield view.problem("it names no axes and has noop_with_empty_axes", "name the axes")
+
+
+def computed_indices_of_rows(view: NodeView) -> Iterator[Problem]:
+    """Gather: indices that are computed, or given, name rows of a constant table."""
+    if view.array(1) is not None:
+        return
+    x, axis = view.shape(0), view.integer("axis", 0)
+    if view.array(0) is None:
+        what = f"neither its data nor its indices are constant: {view.source(1)}"
+        yield view.problem(what, "store either in the model as an initializer")
+    elif x is not None and 0 in x:
+        yield view.problem(f"its table has shape {shape_text(x)}: it is empty", AGAIN)
+    elif x is not None and axis % max(len(x), 1) != 0:
+        hint = "transpose the table, so that its rows are taken"
+        yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
 
 
 def is_nearest(view: NodeView) -> Iterator[Problem]:

@@ -7,31 +7,12 @@ from math import isfinite
 
 import numpy as np
 
-from qcgen.check.model import counted, shape_text
-from qcgen.check.node import NodeView, broadcast_problems
+from qcgen.check.node import NodeView
 from qcgen.check.ranges import between
 from qcgen.errors import Problem
+from qcgen.infer.facts import counted, shape_text
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.types import Array, DType
-
-
-def matrices(view: NodeView) -> Iterator[Problem]:
-    """Input b is a matrix whose rows fit the columns of a, transposed as transA and transB say."""
-    first, second = view.shape("a"), view.shape("b")
-    if second is not None and len(second) != 2:
-        what = f"the second operand has shape {shape_text(second)}, but must be a matrix"
-        yield view.problem(what, "use a convolution, or split the product")
-        return
-    is_gemm = "Gemm" in view.node.op_type
-    if first is not None and (len(first) != 2 if is_gemm else not first):
-        yield view.problem(f"the first operand has shape {shape_text(first)}", "give a matrix")
-        return
-    if first is None or second is None:
-        return
-    inner = first[0] if is_gemm and view.integer("transA", 0) else first[-1]
-    rows = second[1] if view.integer("transB", 0) else second[0]
-    if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
-        yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the weights")
 
 
 def is_weights(view: NodeView) -> bool:
@@ -44,17 +25,25 @@ B_NUMBERS = ("b_scale", "b_zero_point")
 
 
 def products(view: NodeView) -> Iterator[Problem]:
-    """Inputs a and b of codes can be multiplied; b is one constant matrix, or both have leading axes."""
+    """Inputs a and b of codes: b is one constant matrix, or both have leading axes, and their sums fit int32."""
     if is_weights(view):
-        yield from (*matrices(view), *columns(view))
+        yield from columns(view)
         return
-    yield from _shapes_fit(view)
+    yield from no_vectors(view)
     for role in B_NUMBERS:
         array = view.array(role)
         if array is not None and array.size != 1:
             what = f"{role} has shape {shape_text(array.shape)}, but its operand is not a constant matrix"
             yield view.problem(what, "give one number: only weights have scales of columns")
-    yield from _overflows(view)
+    yield from _too_long(view, [(view.dtype(role), view.array(f"{role}_zero_point")) for role in ("a", "b")])
+
+
+def no_vectors(view: NodeView) -> Iterator[Problem]:
+    """An operand may be a vector where it is computed alone."""
+    for place, role in (("first", "a"), ("second", "b")):
+        array = view.array(role)
+        if array is not None and array.ndim == 1:
+            yield view.problem(f"the {place} operand has shape {shape_text(array.shape)}", "give a matrix")
 
 
 def computed_zero_point(view: NodeView) -> Iterator[Problem]:
@@ -64,37 +53,12 @@ def computed_zero_point(view: NodeView) -> Iterator[Problem]:
         yield view.problem(what, "quantize the model statically (onnxruntime: quantize_static)")
 
 
-def float_products(view: NodeView) -> Iterator[Problem]:
-    """Inputs a and b of float32 numbers can be multiplied; each may be constant."""
-    yield from matrices(view) if is_weights(view) else _shapes_fit(view)
-
-
-def _shapes_fit(view: NodeView) -> Iterator[Problem]:
-    """Both operands are matrices with leading axes, or vectors, as numpy multiplies them."""
-    first, second = view.shape("a"), view.shape("b")
-    if first is None or second is None:
-        return
-    for place, role, shape in (("first", "a", first), ("second", "b", second)):
-        if not shape or (len(shape) == 1 and view.array(role) is not None):
-            yield view.problem(f"the {place} operand has shape {shape_text(shape)}", "give a matrix")
-            return
-    inner, rows = first[-1], second[-2] if len(second) > 1 else second[0]
-    if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
-        yield view.problem(f"the first operand has {inner} columns, the second {rows} rows", "correct the operands")
-    yield from broadcast_problems(view, (first[:-2], second[:-2]), (first, second))
-
-
 def sums_between_fit(view: NodeView) -> Iterator[Problem]:
     """The same rule for a product of two computed operands between codes of 8 bits."""
     makers = [view.graph.dequantizer(view.node.input(index)) for index in (0, 1)]
     codes = [view.beside(maker) for maker in makers if maker is not None]
     if None not in between(2)(view) and not is_weights(view):
         yield from _too_long(view, [(each.dtype(0), each.array(2)) for each in codes])
-
-
-def _overflows(view: NodeView) -> Iterator[Problem]:
-    """Sums of products of two computed operands that some codes would take beyond int32."""
-    yield from _too_long(view, [(view.dtype(role), view.array(f"{role}_zero_point")) for role in ("a", "b")])
 
 
 def _too_long(view: NodeView, ends: Sequence[tuple[DType | None, Array | None]]) -> Iterator[Problem]:

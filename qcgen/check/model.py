@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
-from qcgen.infer import computed_values
-from qcgen.infer.facts import Shape
+from qcgen.infer.facts import Shape, contradict, listed, shape_text
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.options import spelt
@@ -58,21 +58,11 @@ ADVICE = {
 DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
 """The domains that have operators we know."""
 
+MAX_AXES = 32
+"""The most dimensions of a tensor: as many as arrays of numpy 1 have."""
+
 MAX_ELEMENTS = 2**28
 """The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
-
-MAX_NUMBER = 2**31 - 1
-"""The largest size, stride, dilation or pad, so that all of them fit the C type int32_t."""
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: A, B and C."""
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: "1 element", "3 elements"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def node_place(node: Node) -> str:
@@ -135,6 +125,15 @@ def _input_problems(value: Value) -> Iterator[Problem]:
     elif min(fixed, default=1) < 1:
         what = f"its shape is {shape_text(shape)}; every dimension must be at least 1"
         yield Problem(where, what, "export the model with the shape that it is used with")
+    elif too := too_large(fixed):
+        yield Problem(where, f"it has {too}", "use smaller tensors")
+
+
+def too_large(shape: tuple[int, ...]) -> str:
+    """What a tensor of this shape has too much of, "" if nothing."""
+    if len(shape) > MAX_AXES:
+        return f"{len(shape)} dimensions, more than {MAX_AXES}"
+    return f"{prod(shape)} elements, more than {MAX_ELEMENTS}" if prod(shape) > MAX_ELEMENTS else ""
 
 
 def _dim_hint(shape: Shape) -> str:
@@ -144,12 +143,6 @@ def _dim_hint(shape: Shape) -> str:
     if None in shape or not named:
         return f"export the model with fixed shapes{f' and add {spelt(dims=named)}' if named else ''}"
     return f"add {spelt(dims=named)}"
-
-
-def shape_text(shape: Shape) -> str:
-    """A shape for a message: (N, 3, ?, 32)."""
-    dims = ["?" if dim is None else str(dim) for dim in shape]
-    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
 
 
 def unsupported_problems(nodes: Iterable[Node]) -> Iterator[Problem]:
@@ -188,12 +181,11 @@ def version_problems(old: Iterable[tuple[Node, int]]) -> Iterator[Problem]:
         yield Problem(where, what, f"export the model with opset {needed} or newer")
 
 
-def contradictions(graph: Graph, refused: Collection[str]) -> Iterator[Problem]:
+def contradictions(graph: Graph, computed: Mapping[str, Value], refused: Collection[str]) -> Iterator[Problem]:
     """Tensors that the model declares with another type or shape than their node computes.
 
     Of the results of nodes that are ``refused`` by name nothing is said.
     """
-    computed = computed_values(graph)
     for node in graph.nodes:
         for name in filter(None, () if node.name in refused else node.outputs):
             differences = _differences(graph.value(name), computed[name])
@@ -215,9 +207,3 @@ def _differences(declared: Value, computed: Value) -> tuple[str, str] | None:
     if possible and contradict(declared.shape, computed.shape):
         return shape_text(declared.shape), shape_text(computed.shape)
     return None
-
-
-def contradict(first: Shape, second: Shape) -> bool:
-    """Whether no tensor has both shapes."""
-    pairs = zip(first, second, strict=False)
-    return len(first) != len(second) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)

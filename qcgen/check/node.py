@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from math import isnan, prod
 
 import numpy as np
 
-from qcgen.check.model import MAX_ELEMENTS, counted, listed, node_place, shape_text
+from qcgen.check.model import advice, node_place, too_large
 from qcgen.check.signature import Signature, fits, kind_of, of_onnx
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape, broadcast
+from qcgen.infer import Problems
+from qcgen.infer.facts import AGAIN as CORRECT
+from qcgen.infer.facts import Shape, counted, shape_text
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
+from qcgen.options import spelt
 
 Types = tuple[DType, ...]
 
@@ -23,9 +25,6 @@ FLOAT: Types = (DType.FLOAT32,)
 OTHER_FLOATS: Types = (DType.FLOAT16, DType.FLOAT64)
 CODES: Types = (*Q8, DType.INT16, DType.UINT16)
 CODES_OR_FLOAT: Types = (*CODES, *FLOAT)
-
-MAX_AXES = 32
-"""The most dimensions of a tensor: as many as arrays of numpy 1 have."""
 
 NARROW_AND_WIDE: Types = (DType.INT16, DType.UINT16, DType.INT32)
 EIGHT_BITS = "quantize weights and activations to 8 bits (onnxruntime's quantize_static: QuantType.QInt8 or QUInt8)"
@@ -38,18 +37,25 @@ MOVE_TRUTH = frozenset(
 )
 """Operators that may move or choose truth values, which are the numbers 1 and 0."""
 
+TRUTH = frozenset("And Equal Greater GreaterOrEqual Less LessOrEqual Not Or Where Xor".split())
+"""Operators that compute truth values, or choose by them; exporters compute shapes with them."""
+
 SEVERAL_OUTPUTS = frozenset(("DynamicQuantizeLSTM", "DynamicQuantizeLinear", "GRU", "LSTM", "Split", "TopK"))
 """Operators that may have any of their outputs, or all."""
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node in its graph; problems of the tensors in ``already_reported`` are reported where these come from."""
+    """One node in its graph; problems of the tensors in ``already_reported`` are reported where these come from.
+
+    ``shape_problems`` are what inference finds wrong with it.
+    """
 
     graph: Graph
     node: Node
     signature: Signature
     already_reported: Collection[str] = ()
+    shape_problems: Problems = ()
 
     def problem(self, what: str, hint: str) -> Problem:
         """A problem of this node."""
@@ -94,8 +100,9 @@ class NodeView:
         return value if isinstance(value, int) else default
 
     def integers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute that is a list of integers, None if it is absent or malformed."""
-        value = self.node.attributes.get(name)
+        """A list of integers, an attribute or an input; None if it is absent, malformed or not constant."""
+        array = self.array(name)
+        value = tuple(array.reshape(-1).tolist()) if array is not None else self.node.attributes.get(name)
         if not isinstance(value, tuple):
             return None
         numbers = tuple(item for item in value if isinstance(item, int))
@@ -112,22 +119,6 @@ class NodeView:
         return f"{node_place(maker)} computes it" if maker else f"it is the model's input {name!r}"
 
 
-def broadcast_problems(
-    view: NodeView, shapes: Iterable[Shape | None], told: Iterable[Shape | None]
-) -> Iterator[Problem]:
-    """Shapes that do not agree as in numpy; ``told`` are those of the operands, of which these may be a part."""
-    try:
-        reduce(broadcast, shapes)
-    except ValueError:
-        text = listed([shape_text(shape) for shape in told if shape is not None])
-        yield view.problem(f"the shapes {text} cannot be broadcast", "correct the shapes of the operands")
-
-
-def spreads(shape: tuple[int, ...], over: tuple[int, ...]) -> bool:
-    """Whether a tensor is broadcast to a shape as in numpy, which keeps its size."""
-    return len(shape) <= len(over) and all(a in (1, b) for a, b in zip(shape[::-1], over[::-1], strict=False))
-
-
 Extra = Callable[[NodeView], Iterator[Problem]]
 """What is to be checked beyond a Spec."""
 
@@ -138,7 +129,8 @@ class Spec:
 
     ``types`` of its inputs in order, () of those that may have any; ``constant`` inputs must be known, ``numbers`` must
     have one element, ``scales`` must be positive and finite. ``same`` pairs an input with the one whose type it must
-    have. ``signature``: how it is spelt, None for as ai.onnx spells the operator of this name.
+    have. ``bears``: whether all else is told of operands that are missing or of wrong types, too. ``signature``: how it
+    is spelt, None for as ai.onnx spells the operator of this name.
     """
 
     types: tuple[Types, ...] = ()
@@ -147,19 +139,20 @@ class Spec:
     scales: tuple[str, ...] = ()
     same: tuple[tuple[str, str], ...] = ()
     extra: tuple[Extra, ...] = ()
+    bears: bool = False
     signature: Signature | None = None
 
 
-def spec_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
+def spec_problems(spec: Spec, view: NodeView) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
     found = [*arity_problems(view), *_outputs(view), *type_problems(view, spec)]
     yield from found
-    if found:
+    if found and not spec.bears:
         return
     yield from _constants(view, spec)
     yield from number_problems(view, spec)
     yield from attribute_problems(view)
-    yield from _too_large(view)
+    yield from _shape_problems(view)
     for extra in spec.extra:
         yield from extra(view)
 
@@ -189,15 +182,17 @@ def _outputs(view: NodeView) -> Iterator[Problem]:
 
 def _single_output(view: NodeView) -> Iterator[Problem]:
     if not view.node.outputs or not view.node.outputs[0]:
-        yield view.problem("it has no output", AGAIN)
-    for name in view.node.outputs[1:]:
+        is_named = any(view.node.outputs)
+        yield view.problem("its first output has no name" if is_named else "it has no output", AGAIN)
+        return
+    for name in filter(None, view.node.outputs[1:]):
         if name in view.graph.used:
             yield view.problem(f"its further output {name!r} is used", "only the first output is supported")
 
 
 def _constants(view: NodeView, spec: Spec) -> Iterator[Problem]:
     known = [view.node.input(index) in view.graph.constants for index, _ in view.roles()]
-    if known and all(known):
+    if view.has(0) and all(known) and not view.shape_problems:
         yield view.problem("all its inputs are constant", "replace the node by its result")
     else:
         yield from constant_problems(view, spec)
@@ -244,6 +239,8 @@ def _wrong_type(view: NodeView, index: int, role: str, allowed: Types) -> Proble
         name = array.dtype.name if array is not None else "of a type that is not supported"
     is_quantized = set(allowed) & set(Q8) and (dtype in NARROW_AND_WIDE or "int" in name)
     hint = EIGHT_BITS if is_quantized else f"export the model with {role} as {must}"
+    if view.node.op_type in TRUTH:
+        hint = advice(view.node.op_type)
     return view.problem(f"{role} is {name}, but must be {must}", hint)
 
 
@@ -283,7 +280,7 @@ def attribute_problems(view: NodeView) -> Iterator[Problem]:
     known = view.signature.attributes
     for name, value in view.node.attributes.items():
         if name not in known:
-            hint = f"remove it; {view.node.op_type} has {', '.join(known) or 'no attributes'}"
+            hint = f"remove it; {view.node.op_type} has {', '.join(sorted(known)) or 'no attributes'}"
             yield view.problem(f"the attribute {name!r} is unknown", hint)
         elif not fits(known[name], value):
             yield view.problem(f"{name} is {kind_of(value)}, but must be {known[name]}", f"correct {name}")
@@ -291,11 +288,16 @@ def attribute_problems(view: NodeView) -> Iterator[Problem]:
             yield view.problem(f"{name} is NaN", f"correct {name}, or export the model again")
 
 
-def _too_large(view: NodeView) -> Iterator[Problem]:
-    """Inputs of the model with too many elements; nodes are told of their results."""
-    for index, name in enumerate(view.node.inputs):
-        if name in view.graph.inputs and view.fixed_shape(index) is not None:
-            yield from size_problems(view, view.graph.value(name))
+def _shape_problems(view: NodeView) -> Iterator[Problem]:
+    """Shapes, and numbers that tell of shapes, that do not go together."""
+    fixed, size = view.graph.fixed_dims, CORRECT
+    if fixed:
+        size = (
+            f"the model was exported for another size than {spelt(dims=fixed)} gives it: compile it for that size, or"
+            " export it with this dimension dynamic here, too"
+        )
+    for what, hint in view.shape_problems:
+        yield view.problem(what, hint or size)
 
 
 def size_problems(view: NodeView, value: Value) -> Iterator[Problem]:
@@ -307,11 +309,7 @@ def size_problems(view: NodeView, value: Value) -> Iterator[Problem]:
         text = "unknown" if value.shape is None else shape_text(value.shape)
         hint = "check the node's inputs and attributes, and give every dimension a size"
         yield view.problem(f"the shape of {value.name!r} is {text}", hint)
-    elif len(known) > MAX_AXES:
-        what = f"{value.name!r} has {len(known)} dimensions, more than {MAX_AXES}"
-        yield view.problem(what, "use tensors of fewer dimensions")
     elif min(known, default=1) < 1:
         yield view.problem(f"{value.name!r} has shape {shape_text(known)}: it is empty", "export the model again")
-    elif prod(known) > MAX_ELEMENTS:
-        what = f"{value.name!r} has {prod(known)} elements, more than {MAX_ELEMENTS}"
-        yield view.problem(what, "use smaller tensors")
+    elif what := too_large(known):
+        yield view.problem(f"{value.name!r} has {what}", "use smaller tensors")

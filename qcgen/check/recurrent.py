@@ -1,71 +1,40 @@
-"""Rules for LSTM and GRU: shapes that agree, and what of them is not compiled."""
+"""What is accepted of LSTM and GRU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from qcgen.check.model import contradict, shape_text
-from qcgen.check.node import NodeView
+from qcgen.check.limits import finite_constants, flag, one_of
+from qcgen.check.node import FLOAT, Q8, NodeView, Spec
+from qcgen.check.signature import INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Signature
 from qcgen.errors import Problem
-from qcgen.infer.facts import Shape
+from qcgen.infer.arithmetic import DIRECTIONS
+from qcgen.ir.types import DType
 
-GATES = {"LSTM": 4, "GRU": 3}
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
 """The activations where none are named."""
 
-DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
-
-def weights_fit(view: NodeView) -> Iterator[Problem]:
-    """X (T, B, I), W (D, G H, I), R (D, G H, H), B (D, 2 G H), initial states (D, B, H); hidden_size is H."""
-    x, r = view.shape(0), view.fixed_shape(2)
-    if x is not None and len(x) != 3:
-        yield view.problem(f"X has shape {shape_text(x)}, but must have 3 axes", "give it time, batch and features")
-    elif x is not None and r is not None:
-        directions, units = _directions(view), view.integer("hidden_size", r[-1] if r else 0)
-        rows, batch_first = GATES[view.node.op_type] * units, view.integer("layout", 0)
-        state = (x[0], directions, units) if batch_first else (directions, x[1], units)
-        wanted = {"W": (directions, rows, x[2]), "R": (directions, rows, units), "B": (directions, 2 * rows)}
-        yield from _shapes_fit(view, {**wanted, "initial_h": state, "initial_c": state})
-
-
-def _directions(view: NodeView) -> int:
-    return DIRECTIONS.get(str(view.node.attributes.get("direction", "forward")), 1)
-
-
-def _shapes_fit(view: NodeView, wanted: Mapping[str, Shape]) -> Iterator[Problem]:
-    for role, shape in wanted.items():
-        given = view.shape(role)
-        if given is not None and contradict(given, shape):
-            what = f"{role} has shape {shape_text(given)}, but must have {shape_text(shape)}"
-            yield view.problem(what, "correct the shapes, hidden_size and direction, or export the model again")
-
-
-def dynamic_weights_fit(view: NodeView) -> Iterator[Problem]:
-    """DynamicQuantizeLSTM: X (T, 1, I), W (D, I, 4 H), R (D, H, 4 H), B (D, 8 H), states (D, 1, H); scales fit."""
+def one_sequence(view: NodeView) -> Iterator[Problem]:
+    """DynamicQuantizeLSTM: of one batch, without a clip; a scale for each direction, or for each row."""
     x, r = view.fixed_shape(0), view.fixed_shape(2)
-    if x is None or r is None:
-        return
-    if len(x) != 3 or len(r) != 3:
-        yield view.problem(f"X has shape {shape_text(x)}, R {shape_text(r)}", "both must have 3 axes")
+    if x is None or r is None or len(x) != 3 or len(r) != 3:
         return
     if x[1] != 1:
         hint = "give it one sequence at a time: with more, onnxruntime's own result depends on its threads"
         yield view.problem(f"its batch is {x[1]}, but must be 1", hint)
-    directions, units = _directions(view), r[1]
-    rows, state = 4 * units, (directions, x[1], units)
-    wanted = {"W": (directions, x[2], rows), "R": (directions, units, rows), "B": (directions, 2 * rows)}
-    yield from _shapes_fit(view, {**wanted, "initial_h": state, "initial_c": state})
     if view.node.attributes.get("clip", 0.0):
         yield view.problem("it has a clip, which is not supported", "quantize the LSTM without it")
+    directions, rows = r[0], r[0] * r[2]
     for role in ("W_scale", "W_zero_point", "R_scale", "R_zero_point"):
         array = view.array(role)
         if not view.has(role) and role.endswith("scale"):
             yield view.problem(f"input {role} is missing", "quantize the model again")
-        if array is not None and array.size not in (1, directions, directions * rows):
-            what = f"{role} has {array.size} elements, but must have {directions}, or {directions * rows}"
+        if array is not None and array.size not in (1, directions, rows):
+            what = f"{role} has {array.size} elements, but must have {directions}, or {rows}"
             yield view.problem(what, "give one for each direction, or for each row of the weights")
 
 
@@ -96,3 +65,32 @@ def known_activations(view: NodeView) -> Iterator[Problem]:
     if len(names) % len(defaults) or names != defaults * (len(names) // len(defaults)):
         what = f"its activations are {', '.join(names)}, but only {', '.join(defaults)} are supported"
         yield view.problem(what, "train the layer with the activations that ONNX takes where none are named")
+
+
+FIXED = ("W", "R", "B", "sequence_lens")
+RULES = (
+    one_of("direction", *DIRECTIONS),
+    whole_sequences,
+    known_activations,
+    finite_constants,
+)
+
+GRU = Spec((FLOAT,) * 4 + ((DType.INT32,), FLOAT), constant=FIXED, extra=RULES)
+LSTM = Spec((*GRU.types, FLOAT, FLOAT), constant=(*FIXED, "P"), extra=(*RULES, without_peepholes))
+
+SCALES = ("W_scale", "W_zero_point", "R_scale", "R_zero_point")
+DYNAMIC = replace(
+    LSTM,
+    types=(FLOAT, Q8, Q8, *LSTM.types[3:], FLOAT, Q8, FLOAT, Q8),
+    constant=(*LSTM.constant, *SCALES),
+    scales=SCALES[::2],
+    same=(("W_zero_point", "W"), ("R_zero_point", "R")),
+    extra=(*LSTM.extra, flag("input_forget", 0), one_sequence),
+    signature=Signature(
+        ("X", *FIXED, "initial_h", "initial_c", "P", *SCALES),
+        3,
+        {"activations": TEXTS, "direction": TEXT, "clip": NUMBER}
+        | dict.fromkeys(("activation_alpha", "activation_beta"), NUMBERS)
+        | dict.fromkeys(("hidden_size", "input_forget"), INTEGER),
+    ),
+)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
-from qcgen.infer import linear, pointwise, shape, window
+from qcgen.infer import arithmetic, shape, window
+from qcgen.infer.arithmetic import broadcasted, like_first
 from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
-from qcgen.infer.pointwise import broadcasted, like_first
-from qcgen.infer.recurrent import recurrent
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
+
+Problems = Sequence[tuple[str, str]]
+"""What is wrong with a node, each with what to do; "" if the size of an input may be to blame."""
 
 CODES = slice(0, 4, 3)
 """The two tensors of an operator that reads each with its scale and its zero point."""
@@ -20,40 +22,43 @@ CODES = slice(0, 4, 3)
 ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     (
         "",
-        """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity
-        InstanceNormalization LayerNormalization LeakyRelu Log LogSoftmax Mish Neg Not PRelu Reciprocal Relu Round Selu
-        Shrink Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Tanh ThresholdedRelu""",
+        """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log
+        Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Softplus Softsign Sqrt Tanh ThresholdedRelu""",
         rule(like_first, 0),
     ),
     ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
     ("", "Add Div Mod Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
     ("", "ArgMax ArgMin", rule(shape.arg_max, DType.INT64)),
     ("", "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
-    ("", "Cast", rule(like_first, pointwise.cast)),
+    ("", "Cast", rule(like_first, arithmetic.cast)),
     ("", "Concat", rule(shape.concat, 0)),
-    ("", "Constant", pointwise.constant),
-    ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), pointwise.filling)),
+    ("", "Constant", arithmetic.constant),
+    ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), arithmetic.filling)),
     ("", "Conv", rule(window.convolution, 0)),
     ("", "ConvInteger", rule(window.convolution, DType.INT32)),
     ("", "DepthToSpace", rule(shape.depth_to_space, 0)),
     ("", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
     ("", "Dropout", rule(like_first, 0, DType.BOOL)),
-    ("", "DynamicQuantizeLinear", pointwise.dynamic_quantize),
+    ("", "DynamicQuantizeLinear", arithmetic.dynamic_quantize),
     ("", "Expand", rule(shape.expand, 0)),
     ("", "Flatten", rule(shape.flatten, 0)),
     ("", "Gather", rule(shape.gather, 0)),
-    ("", "GatherElements", rule(like_first, 0, of=slice(1, 2))),
-    ("", "GRU LSTM", recurrent),
-    ("", "Gemm", rule(linear.gemm, 0)),
+    ("", "GatherElements", rule(shape.gather_elements, 0)),
+    ("", "GRU LSTM", arithmetic.recurrent),
+    ("", "Gemm", rule(arithmetic.gemm, 0)),
     ("", "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
-    ("", "If", pointwise.branches),
-    ("", "MatMul", rule(linear.matmul, 0)),
-    ("", "MatMulInteger", rule(linear.matmul, DType.INT32)),
+    ("", "If", arithmetic.branches),
+    ("", "InstanceNormalization", rule(arithmetic.instance_normalization, 0)),
+    ("", "LayerNormalization", rule(arithmetic.layer_normalization, 0)),
+    ("", "LogSoftmax Softmax", rule(arithmetic.softmax, 0)),
+    ("", "MatMul", rule(arithmetic.matmul, 0)),
+    ("", "MatMulInteger", rule(arithmetic.matmul, DType.INT32, of=slice(2))),
     ("", "Max Min", rule(broadcasted, 0)),
+    ("", "PRelu", rule(arithmetic.prelu, 0)),
     ("", "Pad", rule(shape.pad, 0, keeps_rank=True)),
     ("", "QLinearConv", rule(window.convolution, 7, of=CODES)),
-    ("", "QLinearMatMul", rule(linear.matmul, 7, of=CODES)),
-    ("", "QuantizeLinear", rule(like_first, pointwise.quantized)),
+    ("", "QLinearMatMul", rule(arithmetic.matmul, 7, of=CODES)),
+    ("", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
     ("", "Range", rule(shape.range_, 0)),
     ("", "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum", rule(shape.reduce, 0)),
     ("", "Reshape", rule(shape.reshape, 0)),
@@ -69,17 +74,18 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "Unsqueeze", rule(shape.unsqueeze, 0)),
     ("", "Where", rule(broadcasted, (1, 2), of=slice(3))),
     ("com.microsoft", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
-    ("com.microsoft", "DynamicQuantizeLSTM", recurrent),
+    ("com.microsoft", "DynamicQuantizeLSTM", arithmetic.recurrent),
     ("com.microsoft", "FusedConv NhwcFusedConv", rule(window.convolution, 0)),
-    ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QuickGelu", rule(like_first, 0)),
-    ("com.microsoft", "MatMulNBits", rule(linear.matmul_of_blocks, 0)),
+    ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QuickGelu", rule(like_first, 0)),
+    ("com.microsoft", "MatMulNBits", rule(arithmetic.matmul_of_blocks, 0)),
     ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(window.pooling, 0, DType.INT64)),
-    ("com.microsoft", "QGemm", rule(linear.gemm, pointwise.quantized_product, of=CODES)),
+    ("com.microsoft", "QGemm", rule(arithmetic.gemm, arithmetic.quantized_product, of=CODES)),
     ("com.microsoft", "QLinearAdd QLinearMul", rule(broadcasted, (0, 3), of=CODES)),
     ("com.microsoft", "QLinearConcat", rule(shape.concat, 1, of=slice(2, None, 3))),
     ("com.microsoft", "QLinearConv", rule(window.convolution, 7, of=CODES)),
     ("com.microsoft", "QLinearGlobalAveragePool", rule(window.global_pooling, 0)),
-    ("com.microsoft", "QuantizeLinear", rule(like_first, pointwise.quantized)),
+    ("com.microsoft", "QLinearSoftmax", rule(arithmetic.softmax, 0)),
+    ("com.microsoft", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
     (NHWC_DOMAIN, "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
     (NHWC_DOMAIN, "Conv", rule(window.convolution, 0)),
     (NHWC_DOMAIN, "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
@@ -108,16 +114,23 @@ def computed_values(graph: Graph) -> Mapping[str, Value]:
 
     Where there is no rule, and for inputs, this is what the model declares.
     """
+    return computed(graph)[0]
+
+
+def computed(graph: Graph) -> tuple[Mapping[str, Value], Mapping[str, Problems]]:
+    """The same, and by the names of nodes what their rules find wrong with them."""
     values = dict(graph.values)
     results: dict[str, Value] = {}
+    problems: dict[str, Problems] = {}
     values |= {name: value_of(name, array) for name, array in graph.constants.items()}
     for node in graph.nodes:
-        types = dict(zip(node.outputs, types_of(node, values, graph.constants), strict=False))
+        known, problems[node.name] = _told(node, values, graph.constants)
+        types = dict(zip(node.outputs, known, strict=False))
         for name in filter(None, node.outputs):
             declared = graph.value(name)
             results[name] = Value(name, *types[name]) if name in types else declared
             values[name] = _merged(results[name], declared)
-    return {**values, **results}
+    return {**values, **results}, problems
 
 
 def value_of(name: str, array: Array) -> Value:
@@ -127,18 +140,24 @@ def value_of(name: str, array: Array) -> Value:
 
 def types_of(node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]) -> tuple[TensorType, ...]:
     """What the rule of a node's operator says of these inputs; without one nothing."""
+    return _told(node, values, constants)[0]
+
+
+def _told(
+    node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]
+) -> tuple[tuple[TensorType, ...], Problems]:
     if (types := RULES.get((node.domain, node.op_type))) is None:
-        return ()
+        return (), ()
     facts = Facts(
         node,
         inputs=tuple(values.get(name, Value(name, None, None)) for name in node.inputs),
         constants=tuple(constants.get(name) for name in node.inputs),
     )
     found: tuple[TensorType, ...] = ()
-    # Rules are written for well-formed nodes. What a malformed one gives is unknown; check says why.
+    # What a malformed node gives is unknown. Its rule notes why, or check does: attributes that are no integers.
     with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError):
         found = types(facts)
-    return found or (TensorType(None, None),) * len(node.outputs)
+    return found or (TensorType(None, None),) * len(node.outputs), facts.problems
 
 
 def _merged(first: Value, second: Value) -> Value:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,35 @@ from qcgen.ir.types import Array, DType
 
 Shape = tuple[Dim, ...]
 
+AGAIN = "correct the node, or export the model again"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: A, B and C."""
+    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 element", "3 elements"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape for a message: (N, 3, ?, 32)."""
+    dims = ["?" if dim is None else str(dim) for dim in shape]
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+
+def axes_text(count: int) -> str:
+    """A number of axes."""
+    return f"{count} ax{'is' if count == 1 else 'es'}"
+
+
+def contradict(first: Shape, second: Shape) -> bool:
+    """Whether no tensor has both shapes."""
+    pairs = zip(first, second, strict=False)
+    return len(first) != len(second) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+
 
 class TensorType(NamedTuple):
     """The type and the shape of a tensor, None where they are unknown."""
@@ -21,17 +51,23 @@ class TensorType(NamedTuple):
     shape: Shape | None
 
 
-class Unknown(Exception):
+class Unknown(ValueError):
     """What the rule for a shape needs is not known."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One node with what is known of its inputs."""
+    """One node with what is known of its inputs; ``problems`` are what its rule finds wrong, each with what to do."""
 
     node: Node
     inputs: tuple[Value, ...]
     constants: tuple[Array | None, ...]
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    def wrong(self, what: str, hint: str = "") -> Unknown:
+        """Notes a problem; to be raised where no shape follows. Without a hint the size of an input may be to blame."""
+        self.problems.append((what, hint))
+        return Unknown(what)
 
     def has(self, index: int) -> bool:
         """Whether the input is there."""
@@ -61,6 +97,8 @@ class Facts:
     def integers(self, name: str) -> tuple[int, ...] | None:
         """An attribute that is a list of integers, None if it is absent."""
         value = self.node.attributes.get(name)
+        if value is not None and not isinstance(value, tuple):
+            raise TypeError(f"{name} is not a list")
         return None if value is None else integers(value)
 
     def integers_at(self, index: int, name: str = "") -> tuple[int, ...] | None:
@@ -77,7 +115,35 @@ class Facts:
     def known_integers(self, index: int, name: str = "") -> tuple[int, ...]:
         """The same of a list that must be there."""
         if (found := self.integers_at(index, name)) is None:
-            raise Unknown
+            raise self.wrong(f"it has no {name}", f"add {name}, or export the model again")
+        return found
+
+    def broadcast(self, *shapes: Shape | None) -> Shape | None:
+        """The shape of an element by element result of the inputs, or of these parts of their shapes."""
+        try:
+            return reduce(broadcast, shapes)
+        except ValueError:
+            told = listed([shape_text(value.shape) for value in self.inputs if value.shape is not None])
+            raise self.wrong(f"the shapes {told} cannot be broadcast", "correct the shapes of the operands") from None
+
+    def axis(self, default: int, rank: int, *, behind: bool = False) -> int:
+        """The attribute axis, counted from 0: one of so many, or with ``behind`` the place behind them."""
+        axis = self.integer("axis", default)
+        if not -rank <= axis < rank + behind:
+            what = f"axis is {axis}, but its input has {counted(rank, 'dimension')}"
+            raise self.wrong(what, "correct axis" if rank else "give its input a dimension")
+        return axis if axis >= 0 else axis + rank
+
+    def axes(self, axes: Iterable[int], rank: int, subject: str = "input") -> tuple[int, ...]:
+        """Axes of so many, counted from 0; each must be there, and be named once."""
+        found = tuple(axes)
+        for axis in found:
+            if not -rank <= axis < rank:
+                raise self.wrong(f"it names axis {axis}, but its {subject} has {counted(rank, 'dimension')}", AGAIN)
+        found = tuple(axis % rank for axis in found)
+        for axis in found:
+            if found.count(axis) > 1:
+                raise self.wrong(f"it names axis {axis} twice", "name every axis once")
         return found
 
 
@@ -99,7 +165,7 @@ def rule(shape: ShapeRule, *elements: ElementRule, of: slice | None = None, keep
 
     def types(facts: Facts) -> tuple[TensorType, ...]:
         try:
-            dims = shape(Facts(facts.node, facts.inputs[of], facts.constants) if of else facts)
+            dims = shape(replace(facts, inputs=facts.inputs[of], constants=facts.constants[of]) if of else facts)
         except Unknown:
             x = facts.shape(0)
             dims = (None,) * len(x) if keeps_rank and x is not None else None
@@ -125,13 +191,6 @@ def integers(values: object) -> tuple[int, ...]:
     if flat.size and flat.dtype.kind not in "iu":
         raise TypeError("integers are expected")
     return tuple(int(value) for value in flat.reshape(-1))
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """A possibly negative axis as a number from 0; one that is out of range raises ValueError."""
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} of a tensor with {rank} axes")
-    return axis % rank
 
 
 def product(dims: Sequence[Dim]) -> int | None:

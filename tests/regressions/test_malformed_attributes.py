@@ -82,7 +82,7 @@ REFUSED = {
     "'y' has 10001 dimensions, more than 32": node_model(
         "Reshape", {**CODES, "shape": np.array([1] * 10000 + [72], np.int64)}
     ),
-    "'X' has 100 dimensions, more than 32": node_model("Transpose", {"X": ("float", (1,) * 100)}),
+    "it has 100 dimensions, more than 32": node_model("Transpose", {"X": ("float", (1,) * 100)}),
 }
 
 

@@ -176,6 +176,8 @@ def dequantize(y: Result, x: Array, scale: Array, zero_point: Array | None = Non
     if zero_point is not None:
         if zero_point.dtype != x.dtype:
             raise TypeError("the zero point has another type")
+        if zero_point.size not in (1, scale.size):
+            raise ValueError("there are more zero points than scales")
         difference -= _parameter(y, zero_point)
     return difference.astype(np.float32) * _parameter(y, scale)
 

@@ -1,5 +1,7 @@
 """Sums and means of float32 numbers are onnxruntime's, bit for bit: in the reference and in the C, along any axes."""
 
+from ctypes import CDLL, c_float
+from ctypes.util import find_library
 from itertools import combinations
 
 import numpy as np
@@ -12,6 +14,7 @@ from tools import require
 
 import qcgen
 from qcgen.build import load
+from qcgen.functions import log_from_one
 from qcgen.reference import evaluate
 from qcgen.reference.tolerance import exact
 
@@ -48,12 +51,25 @@ def test_a_sum_is_onnxruntimes(case):
     assert exact(artifact.program) >= {"y"}
 
 
+def has_logf_of_glibc():
+    """Whether this machine's logf gives what the reference computes, for 5,000 numbers."""
+    name = find_library("m")
+    if name is None:
+        return False
+    logf = CDLL(name).logf
+    logf.argtypes, logf.restype = [c_float], c_float
+    x = np.linspace(1, 100, 5000, dtype=np.float32)
+    return np.array_equal(np.array([logf(each) for each in x], np.float32), log_from_one(x))
+
+
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize("length", [1, 3, 10, 16, 29, 70])
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
 def test_a_softmax_is_onnxruntimes(op_type, length, layout):
-    """Of 192 rows, whose exponentials onnxruntime adds up by AVX512F."""
+    """Of 192 rows, whose exponentials onnxruntime adds up by AVX512F; it calls this machine's logf."""
     require("gcc")
+    if op_type == "LogSoftmax" and not has_logf_of_glibc():
+        pytest.skip("the C library's logf differs from that of glibc 2.36")
     pool = helper.make_node("MaxPool", ["x"], ["m"], kernel_shape=[1, 2])
     nodes = [pool, helper.make_node(op_type, ["m"], ["y"], axis=1)]
     model = graph_model(nodes, {"x": ("float", (4, length, 6, 9))}, {"y": None})

@@ -24,10 +24,10 @@ def _why(figures: Figures) -> str:
     extra = smallest.more[ROWS].strip("+").replace("%", " %")
     least, whole = smallest.ram[ROWS], smallest.ram[""]
     exact, rounded = figures.tried["exact"], figures.tried.get("within tolerance", 0)
-    others = f", {rounded} with float layers within a tolerance" if rounded else ""
+    equal = "equal onnxruntime bit for bit"
+    rest = f"{exact} {equal}, {rounded} with float layers within a tolerance" if rounded else f"all {equal}"
     lines = [
-        f"* **Tried.** Of {sum(figures.tried.values())} networks of today {exact + rounded} compile: {exact} equal"
-        f" onnxruntime bit for bit{others}.",
+        f"* **Tried.** Of {sum(figures.tried.values())} networks of today {exact + rounded} compile: {rest}.",
         f"* **Fast.** {figures.rtl_network.capitalize()} takes {on_rtl} million cycles, measured on the RTL of Ibex"
         " and CV32E40P; estimated cycles on an",
         f"  STM32L4R5 are below the MLPerf Tiny record in {record} networks. CMSIS-NN takes {less} times the"

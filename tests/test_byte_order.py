@@ -24,7 +24,11 @@ FEATURES = ("__ARM_FEATURE_UNALIGNED", "__ARM_FEATURE_DOTPROD", "__aarch64__")
 MACHINES = {"big-endian Arm": ("__ARM_BIG_ENDIAN", *FEATURES), "unknown": ()}
 """What compilers define on machines whose order is not known to be little-endian."""
 
-REINTERPRETED = {("&word", "&number"), ("&number", "&word"), ("&of_a", "&a"), ("&of_b", "&b"), ("&of_c", "&c")}
+REINTERPRETED = {
+    *(("&word", "&number"), ("&number", "&word"), ("&of_a", "&a"), ("&of_b", "&b"), ("&of_c", "&c")),
+    *(("&word", "&x"), ("&z", "&word"), ("&word", "&sum"), ("&word", "x + i"), ("&least", "range")),
+    ("&most", "range + 1"),
+}
 """Copies between a float and the word of its bits, which lie in one order everywhere."""
 
 COPY = re.compile(r"memcpy\((&\w+), ([^,]+),")

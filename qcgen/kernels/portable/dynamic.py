@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from qcgen.errors import prove
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
@@ -66,7 +67,7 @@ def prepare_parameter(op: Operator, _setting: Setting) -> Prepared:
 def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
     """A division per element; codes may lie over the numbers that have been read, which are four times as large."""
     assert isinstance(op, DynamicQuantize)
-    assert setting.xs[0] == setting.y, "codes have the order of their numbers"
+    prove(setting.xs[0] == setting.y, "codes lie in the order of their numbers")
     parameters = "const float *x, const float *scale, const uint8_t *zero_point, uint8_t *y"
     arguments = ("x", op.x.size, "scale", "zero_point", "y")
     context = library_call(op, "Codes of a computed scale and zero point.", parameters, "quantize_dynamic", *arguments)

@@ -27,7 +27,8 @@ def _why(figures: Figures) -> str:
     equal = "equal onnxruntime bit for bit"
     rest = f"{exact} {equal}, {rounded} with float layers within a tolerance" if rounded else f"all {equal}"
     lines = [
-        f"* **Tried.** Of {sum(figures.tried.values())} networks of today {exact + rounded} compile: {rest}.",
+        f"* **Tried.** Of {sum(figures.tried.values())} networks of today, in QDQ form, {exact + rounded}"
+        f" compile: {rest}.",
         f"* **Fast.** {figures.rtl_network.capitalize()} takes {on_rtl} million cycles, measured on the RTL of Ibex"
         " and CV32E40P; estimated cycles on an",
         f"  STM32L4R5 are below the MLPerf Tiny record in {record} networks. CMSIS-NN takes {less} times the"

@@ -1,4 +1,4 @@
-"""A node whose function only calls one of templates/library/: the loop stands in a generated file once."""
+"""Nodes whose C function only calls a function of templates/library/, which a generated file has once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qcgen.ir.program import Operator
 
 @dataclass(frozen=True)
 class LibraryCall(Context):
-    """The call: names of the node's parameters and numbers."""
+    """The node's C function and the call in it."""
 
     template: ClassVar[str] = "kernels/library_call.c.jinja"
 
@@ -22,5 +22,5 @@ class LibraryCall(Context):
 
 
 def library_call(op: Operator, what: str, parameters: str, function: str, *arguments: str | int) -> LibraryCall:
-    """The context of an operator; ``what`` its function does is a sentence."""
+    """The context of an operator; ``what``: a sentence on what its function computes."""
     return LibraryCall(f"{op.name}: {op.op_type}. {what}", parameters, function, tuple(map(str, arguments)))

@@ -1,4 +1,4 @@
-r"""The functions in a text of C that templates printed, as objects: the only reader of generated C.
+r"""The functions in a text of C that templates printed, as objects; no other module looks for functions in C.
 
 Templates print a function as ``head name(parameters)``, its braces at the beginning of lines.
 """

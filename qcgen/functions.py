@@ -209,7 +209,7 @@ _RECIPROCALS = (
 
 
 def log_from_one(x: Float32s) -> Float32s:
-    """ln x of x >= 1 as the C library's logf has it, in float64: x = 2^m z, z about 1 / r of a table, ln z by z r - 1.
+    """ln x of x >= 1 as glibc's logf has it, in float64: x = 2^m z, z about 1 / r of a table, ln z by z r - 1.
 
     Source: glibc's logf, which onnxruntime calls. Checked: 0 of 201,326,592 numbers below 2^24 differ from that of
     version 2.36; from ln x rounded once 1 in 900 does.

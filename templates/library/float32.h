@@ -344,7 +344,7 @@ static float qcgen_unfused_tangent(float x)
     return p * value / q;
 }
 
-/* The logarithm of a number from 1 on as the C library of onnxruntime has it, in double. NaN stays NaN. */
+/* The logarithm of a number from 1 on, in double, as glibc 2.36 computes it, which onnxruntime calls. NaN stays NaN. */
 static float qcgen_log_from_one(float x)
 {
     static const double pieces[16][2] = { /* r near 1 / z for z from 0.7 to 1.4, and -ln r */

@@ -31,7 +31,6 @@ from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
-from qcgen.kernels.portable.dynamic_lstm import DYNAMIC_LSTM
 from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_mean import FLOAT_MEAN
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
@@ -41,7 +40,6 @@ from qcgen.kernels.portable.float_sum import FLOAT_SUM
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
 from qcgen.kernels.portable.integer_binary import INTEGER_BINARY
-from qcgen.kernels.portable.integer_lstm import INTEGER_LSTM
 from qcgen.kernels.portable.integer_unary import INTEGER_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.layer_norm import LAYER_NORM
@@ -54,7 +52,7 @@ from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
-from qcgen.kernels.portable.recurrent import RECURRENT
+from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
 from qcgen.kernels.portable.reduce import REDUCE
 from qcgen.kernels.portable.select import SELECT
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX

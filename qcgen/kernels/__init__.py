@@ -40,8 +40,7 @@ from qcgen.kernels.portable.float_sum import FLOAT_SUM
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
-from qcgen.kernels.portable.matmul import MATMUL
-from qcgen.kernels.portable.matmul_float import MATMUL_FLOAT
+from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
 from qcgen.kernels.portable.mean_of_rows import MEAN_OF_ROWS
 from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM
 from qcgen.kernels.portable.orion import ORION_CONV

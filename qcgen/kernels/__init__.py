@@ -25,7 +25,6 @@ from qcgen.kernels.host.conv import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.arg_max import ARG_MAX
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
-from qcgen.kernels.portable.channel_lookup import CHANNEL_LOOKUP
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
 from qcgen.kernels.portable.convert import CONVERT
@@ -39,7 +38,7 @@ from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.float_sum import FLOAT_SUM
 from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
 from qcgen.kernels.portable.interpolate import INTERPOLATE
-from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
+from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
 from qcgen.kernels.portable.mean_of_rows import MEAN_OF_ROWS
 from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM

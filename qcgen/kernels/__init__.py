@@ -34,7 +34,6 @@ from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, 
 from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
-from qcgen.kernels.portable.float_sum import FLOAT_SUM
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
@@ -45,7 +44,7 @@ from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
-from qcgen.kernels.portable.reduce import REDUCE
+from qcgen.kernels.portable.reduce import FLOAT_SUM, REDUCE
 from qcgen.kernels.portable.select import SELECT
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX
 from qcgen.kernels.portable.top_k import GATHER_ELEMENTS, TOP_K

@@ -23,7 +23,6 @@ from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
 from qcgen.kernels.arm_mve.max_pool import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host.conv import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
-from qcgen.kernels.portable.arg_max import ARG_MAX
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
 from qcgen.kernels.portable.conv import CONV
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
@@ -31,7 +30,6 @@ from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
-from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
@@ -45,9 +43,8 @@ from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
 from qcgen.kernels.portable.reduce import FLOAT_SUM, REDUCE
-from qcgen.kernels.portable.select import SELECT
+from qcgen.kernels.portable.selection import ARG_MAX, EMBEDDING, GATHER_ELEMENTS, SELECT, TOP_K
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX
-from qcgen.kernels.portable.top_k import GATHER_ELEMENTS, TOP_K
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
 from qcgen.kernels.scalar.depthwise import DEPTHWISE as SCALAR_DEPTHWISE

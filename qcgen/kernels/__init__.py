@@ -24,7 +24,7 @@ from qcgen.kernels.arm_mve.max_pool import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host.conv import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
-from qcgen.kernels.portable.conv import CONV
+from qcgen.kernels.portable.conv import CONV, POINTWISE
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
 from qcgen.kernels.portable.convert import CONVERT
 from qcgen.kernels.portable.copy import COPY
@@ -38,7 +38,6 @@ from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
 from qcgen.kernels.portable.means import FLOAT_MEAN, GLOBAL_AVERAGE_POOL, MEAN_OF_ROWS
 from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM
 from qcgen.kernels.portable.orion import ORION_CONV
-from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT

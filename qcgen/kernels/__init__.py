@@ -26,7 +26,7 @@ from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scra
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
 from qcgen.kernels.portable.conv import CONV, POINTWISE
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
-from qcgen.kernels.portable.convert import CONVERT
+from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
@@ -39,7 +39,6 @@ from qcgen.kernels.portable.means import FLOAT_MEAN, GLOBAL_AVERAGE_POOL, MEAN_O
 from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
-from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
 from qcgen.kernels.portable.reduce import FLOAT_SUM, REDUCE
 from qcgen.kernels.portable.selection import ARG_MAX, EMBEDDING, GATHER_ELEMENTS, SELECT, TOP_K

@@ -15,7 +15,8 @@ from qcgen.render import library as rendered
 
 ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
-CORES = {"dsp.h": ("cortex-m4", "cortex-m33"), "helium.h": ("cortex-m55",)}
+DSP = ("cortex-m4", "cortex-m33")
+CORES = {"dsp.h": DSP, "dsp_windows.h": DSP, "helium.h": ("cortex-m55",)}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'
@@ -95,6 +96,14 @@ def test_a_prefix_may_hold_the_librarys_own(prefix):
     assert f"static int32_t {prefix}_round_twice(" in text
     assert f"{prefix.upper()}_{prefix.upper()}" not in text
     assert f"{prefix}_{prefix}" not in text
+
+
+def test_a_function_of_int8_t_is_there_for_uint8_t():
+    signed = "".join(rendered("").needed(["net_dsp_widen_two_s8(a, b, 9, pairs);"], "net"))
+    unsigned = "".join(rendered("").needed(["net_dsp_widen_two_u8(a, b, 9, pairs);"], "net"))
+    assert "net_dsp_widen_two_u8(const uint8_t *a, " in unsigned
+    assert "_s8" not in unsigned
+    assert "_u8" not in signed
 
 
 def test_a_name_that_the_library_does_not_have_is_an_error():

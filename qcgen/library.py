@@ -20,6 +20,7 @@ FILES = (
     "soft_float.h",
     "float32.h",
     "dynamic.h",
+    "layer_norm.h",
     "dsp.h",
     "dsp_windows.h",
     "helium.h",
@@ -28,7 +29,7 @@ FILES = (
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
-_OF_BYTES = ("dsp_windows.h",)
+_OF_BYTES = ("layer_norm.h", "dsp_windows.h")
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
 _UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}
@@ -37,7 +38,9 @@ _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
 _OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
 _DEFINED = re.compile(
-    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|#define QCGEN_(\w+))", re.MULTILINE
+    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|struct qcgen_(\w+) \{|"
+    r"#define QCGEN_(\w+))",
+    re.MULTILINE,
 )
 
 _ASSUMED = {"right_shift_is_arithmetic": re.compile(">>"), "double_has_64_bits": re.compile(r"\bdouble \*")}

@@ -1,11 +1,14 @@
 """The library of C functions: its files are C as they stand, and a generated file gets what it uses."""
 
+import re
 import subprocess
 
 import pytest
 from emulated import require_core
+from gallery_networks import layer_norm
 from tools import require
 
+import qcgen
 from qcgen import library
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS
@@ -48,6 +51,19 @@ def test_a_file_is_tidy_text(name):
 def test_a_file_compiles_for_the_cores_whose_instructions_it_has(name, core):
     require_core(core)
     assert compiled(name, TARGETS[core].compiler, [*TARGETS[core].flags, *STRICT_FLAGS]) == ""
+
+
+def fields_of(struct):
+    """The names of a struct's fields, as a file of the library declares them."""
+    text = "\n".join(library.source(name) for name in FILES)
+    [body] = set(re.findall(rf"^struct qcgen_{struct} {{\n(.*?)^}};", text, re.MULTILINE | re.DOTALL))
+    return re.findall(r"^ [^/;]*\b(\w+);", body, re.MULTILINE)
+
+
+def test_a_layer_gives_every_field_of_its_struct_a_value():
+    [call] = qcgen.compile(layer_norm(), io="quantized").plan.calls
+    for struct, given in (("layer_norm", call.context.layer), ("layer_norm_line", call.context.line)):
+        assert sorted([*given.tables, *given.numbers, *given.words]) == sorted(fields_of(struct))
 
 
 def out_of_order(found):

@@ -10,12 +10,12 @@ import numpy as np
 
 from qcgen.arithmetic import LANES, Quantization, dequantize
 from qcgen.errors import prove
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import InstanceNorm, LayerNorm, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.loop_nest import pixel_stride, strides
+from qcgen.kernels.loop_nest import LoopNest, pixel_stride, strides
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
 from qcgen.kernels.portable.words import word, words
 from qcgen.requantize.fixed_point import decompose
@@ -24,29 +24,17 @@ from qcgen.requantize.means import NormalLine, fit_normal_line
 
 @dataclass(frozen=True)
 class LayerNormContext(Context):
-    """The normalization of rows of codes. Words hold the bits of float32 numbers."""
+    """The normalization of rows of codes."""
 
     template: ClassVar[str] = "kernels/portable/layer_norm.c.jinja"
 
-    rows: Rows
+    nest: LoopNest  # over the first elements of the rows
     x_type: str  # of C
+    x_kind: str  # at the end of a function's name: s8 or u8
     y_type: str  # of C
-    x_zero_point: int  # of x
-    x_scale: int  # in units of 2^unit
-    unit: int  # the exponent of the last bit of x's scale
-    whole: int  # elements of a row that are squared and summed in lanes
-    rounded: int  # elements of a row before the last ones, whose squares are not rounded before they are added
-    epsilon: int  # a word
-    count: int  # the length of a row as a word
-    one: int  # the number 1 as a word
     has_codes: bool  # y are codes, else float32 numbers
-    y_scale: int  # a word
-    y_zero_point: int  # of y
-    low: int  # the lowest code of y
-    high: int  # the highest code of y
-    has_bias: bool  # something is added to each element
-    line: NormalLine | None  # the fixed-point form of codes, if there is one
-    code_epsilon: int  # epsilon in squares of codes, a word
+    layer: Struct
+    line: Struct | None  # the fixed-point form of codes, if there is one
 
 
 def why_not_layer_norm(op: Operator, _setting: Setting) -> str | None:
@@ -63,35 +51,31 @@ def prepare_layer_norm(op: Operator, setting: Setting) -> Prepared:
     length = op.x.shape[-1]
     [mantissa], [exponent] = decompose(np.array([op.x.scale], np.float32))
     prove(length < 2**20, "sums of a row are exact in float64, as in int64")
-    whole, has_codes = length - length % LANES, op.y.dtype.is_quantized
+    has_codes = op.y.dtype.is_quantized
     line = _line(op) if has_codes else None
-    context = LayerNormContext(
-        rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
-        x_type=op.x.dtype.c,
-        y_type=op.y.dtype.c,
-        x_zero_point=op.x.zero_point or 0,
-        x_scale=int(mantissa),
-        unit=int(exponent),
-        whole=whole,
-        rounded=whole + (length - whole) // 4 * 4,
-        epsilon=word(op.epsilon),
-        count=word(length),
-        one=word(1),
-        has_codes=has_codes,
-        y_scale=word(op.y.scale or 1),
-        y_zero_point=op.y.zero_point or 0,
-        low=op.y.dtype.low if has_codes else 0,
-        high=op.y.dtype.high if has_codes else 0,
-        has_bias=op.bias is not None,
-        line=line,
-        code_epsilon=word(line.epsilon) if line else 0,
-    )
+    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
     constants = _line_tables(line) if line else []
     constants += [Constants("scale", "uint32_t", words(op.scale), "what each element of a row is multiplied by.")]
     if op.bias is not None:
         constants.append(Constants("bias", "uint32_t", words(op.bias), "what is added to each element of a row."))
     proved = {constant.role: constant.values for constant in constants if constant.role in ("scale", "bias")}
-    numbers: dict[str, object] = {"kind": "layer norm", "epsilon": context.epsilon, **proved}
+    sizes = {"length": length, "x_along": rows.x_along, "y_along": rows.y_along}
+    codes = {"x_unit": int(exponent), "x_zero_point": op.x.zero_point or 0}
+    if has_codes:
+        codes |= {"y_zero_point": op.y.zero_point or 0, "y_low": op.y.dtype.low, "y_high": op.y.dtype.high}
+    floats = {"x_scale": int(mantissa), "count": word(length), "epsilon": word(op.epsilon)}
+    if has_codes:
+        floats["y_scale"] = word(op.y.scale or 1)
+    context = LayerNormContext(
+        nest=rows.nest,
+        x_type=op.x.dtype.c,
+        x_kind="s8" if op.x.dtype.low else "u8",
+        y_type=op.y.dtype.c,
+        has_codes=has_codes,
+        layer=Struct(tuple(proved), sizes | codes, floats),
+        line=_line_struct(line) if line else None,
+    )
+    numbers: dict[str, object] = {"kind": "layer norm", "epsilon": word(op.epsilon), **proved}
     certificate = Certificate(numbers=numbers if has_codes else {})
     return Prepared(
         tuple(constants),
@@ -116,6 +100,11 @@ def _line_tables(line: NormalLine) -> list[Constants]:
             "offset", "int32_t", line.offset, f"bias / y_scale + y_zero_point + 1/2 in units of 2^-{line.shift}."
         ),
     ]
+
+
+def _line_struct(line: NormalLine) -> Struct:
+    numbers = ("shift", "normal_bits", "most_reach", "base", "by_reach", "slope", "slope_by_reach")
+    return Struct(("gain", "offset"), {name: getattr(line, name) for name in numbers}, {"epsilon": word(line.epsilon)})
 
 
 LAYER_NORM = Kernel("portable/layer_norm", LayerNormContext, frozenset(), why_not_layer_norm, prepare_layer_norm)

@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0x305cec50
+#if LAYER_NORM_HEADER_ID != 0x9bff572e
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -49,6 +49,14 @@ struct layer_norm_arena_behind {
 #define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR __attribute__((noinline))
 #else
 #define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR
+#endif
+
+#if defined(__clang__)
+#define LAYER_NORM_SHARED LAYER_NORM_CODE_ATTR __attribute__((noinline)) /* no copy for each layer */
+#elif defined(__GNUC__)
+#define LAYER_NORM_SHARED LAYER_NORM_CODE_ATTR __attribute__((noinline, noclone)) /* no copy for each layer */
+#else
+#define LAYER_NORM_SHARED LAYER_NORM_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -337,6 +345,210 @@ LAYER_NORM_CODE_ATTR static uint32_t layer_norm_soft_float_mean(int64_t sum, uin
     return layer_norm_soft_float_rounded(quotient, exponent + 7, sum < 0 ? UINT32_C(1) << 31 : 0);
 }
 
+/* What a layer is. Words are float32 numbers. */
+struct layer_norm_layer_norm {
+    const uint32_t *scale; /* words by which the elements of a row are multiplied */
+    const uint32_t *bias; /* words that are added to them then; NULL if there are none */
+    int32_t length; /* elements of a row, below 2^20 */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    uint32_t x_scale; /* at least 2^23 and below 2^24, in units of 2^x_unit */
+    int32_t x_unit;
+    int32_t x_zero_point; /* a code */
+    uint32_t count; /* the length as a word */
+    uint32_t epsilon; /* a word */
+    uint32_t y_scale; /* a word */
+    int32_t y_zero_point; /* a code, from y_low to y_high */
+    int32_t y_low;
+    int32_t y_high;
+};
+
+/* The same in fixed point: codes are (normal * gain >> 32) + offset >> shift, normal in units of 2^-normal_bits. */
+struct layer_norm_layer_norm_line {
+    const int32_t *gain;
+    const int32_t *offset;
+    int32_t shift;
+    int32_t normal_bits;
+    uint32_t epsilon; /* a word: epsilon / x_scale^2 */
+    uint32_t most_reach; /* codes that an output is away from its offset at most */
+    uint32_t base; /* half of the band around a step where float32 may give another code ... */
+    uint32_t by_reach; /* ... for each code of reach, in units of 2^-8 ... */
+    uint32_t slope; /* ... and by the factor of a row, in units of 2^-8 ... */
+    uint32_t slope_by_reach; /* ... for each code of reach */
+};
+
+/* What a code stands for that is `distance` from the zero point, in float32, in units of 2^x_unit. */
+LAYER_NORM_CODE_ATTR static int64_t layer_norm_layer_norm_number(int32_t distance, uint32_t scale)
+{
+    const uint32_t product = scale * (uint32_t)(distance < 0 ? -distance : distance);
+    uint32_t drop = 0;
+    uint32_t kept, rest;
+    int64_t number;
+
+    /* 24 bits stay, half to even. */
+    while ((product >> drop) >= UINT32_C(1) << 24) {
+        drop++;
+    }
+    kept = product >> drop;
+    rest = product - (kept << drop);
+    kept += 2 * rest > UINT32_C(1) << drop || (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0);
+    number = (int64_t)kept << drop;
+    return distance < 0 ? -number : number;
+}
+
+/*
+ * 1 / sqrt(variance + epsilon) of a row, and its deviations from the mean, with the float32 operations of onnxruntime
+ * in their order.
+ */
+LAYER_NORM_SHARED static uint32_t layer_norm_layer_norm_factor_s8(
+    const struct layer_norm_layer_norm *layer, const int8_t *in, uint32_t *deviations)
+{
+    const uint32_t minus = UINT32_C(1) << 31, one = UINT32_C(0x3f800000);
+    const int32_t length = layer->length, along = layer->x_along, zero_point = layer->x_zero_point;
+    const uint32_t scale = layer->x_scale;
+    const int32_t whole = length - length % 8, rounded = length - length % 4;
+    uint32_t lanes[8] = {0};
+    uint32_t mean, variance;
+    int64_t sum = 0;
+
+    for (int32_t j = 0; j < length; j++) {
+        sum += layer_norm_layer_norm_number(in[j * along] - zero_point, scale);
+    }
+    mean = layer_norm_soft_float_mean(sum, (uint32_t)length, layer->x_unit);
+    for (int32_t j = 0; j < length; j++) {
+        const int64_t number = layer_norm_layer_norm_number(in[j * along] - zero_point, scale);
+        const uint64_t magnitude = (uint64_t)(number < 0 ? -number : number);
+        const uint32_t value = layer_norm_soft_float_rounded(magnitude, layer->x_unit, number < 0 ? minus : 0);
+
+        deviations[j] = layer_norm_soft_float_add(value, mean ^ minus);
+    }
+
+    /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
+    for (int32_t j = 0; j < whole; j++) {
+        lanes[j % 8] = layer_norm_soft_float_multiply_add(deviations[j], deviations[j], lanes[j % 8]);
+    }
+    for (int32_t half = 4; half > 0; half /= 2) {
+        for (int32_t i = 0; i < half; i++) {
+            lanes[i] = layer_norm_soft_float_add(lanes[i], lanes[i + half]);
+        }
+    }
+    variance = lanes[0];
+    for (int32_t j = whole; j < rounded; j++) {
+        variance = layer_norm_soft_float_add(variance, layer_norm_soft_float_multiply(deviations[j], deviations[j]));
+    }
+    for (int32_t j = rounded; j < length; j++) {
+        variance = layer_norm_soft_float_multiply_add(deviations[j], deviations[j], variance);
+    }
+    variance = layer_norm_soft_float_divide(variance, layer->count);
+    variance = layer_norm_soft_float_add(variance, layer->epsilon);
+    return layer_norm_soft_float_divide(one, layer_norm_soft_float_root(variance));
+}
+
+/* The word of an element of y, with the same operations. */
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_layer_norm_word(
+    const struct layer_norm_layer_norm *layer, uint32_t deviation, uint32_t factor, int32_t j)
+{
+    const uint32_t normal = layer_norm_soft_float_multiply(deviation, factor);
+
+    return layer->bias ? layer_norm_soft_float_multiply_add(normal, layer->scale[j], layer->bias[j])
+                       : layer_norm_soft_float_multiply(normal, layer->scale[j]);
+}
+
+/* Its code. */
+LAYER_NORM_CODE_ATTR static int32_t layer_norm_layer_norm_code(
+    const struct layer_norm_layer_norm *layer, uint32_t deviation, uint32_t factor, int32_t j)
+{
+    const uint32_t number = layer_norm_layer_norm_word(layer, deviation, factor, j);
+    const uint32_t quotient = layer_norm_soft_float_divide(number, layer->y_scale);
+    const int32_t code = layer_norm_soft_float_round(quotient) + layer->y_zero_point;
+
+    return code < layer->y_low ? layer->y_low : code > layer->y_high ? layer->y_high : code;
+}
+
+/* A row of codes, computed as onnxruntime does. */
+LAYER_NORM_SHARED static void layer_norm_layer_norm_codes_s8(
+    const struct layer_norm_layer_norm *layer, const int8_t *in, uint8_t *out, uint32_t *deviations)
+{
+    const uint32_t factor = layer_norm_layer_norm_factor_s8(layer, in, deviations);
+
+    for (int32_t j = 0; j < layer->length; j++) {
+        out[j * layer->y_along] = (uint8_t)layer_norm_layer_norm_code(layer, deviations[j], factor, j);
+    }
+}
+
+/* How far from a step float32 may give another code, `reach` codes from the offset or less; at most half a step. */
+LAYER_NORM_CODE_ATTR static uint32_t layer_norm_layer_norm_guard(
+    const struct layer_norm_layer_norm_line *line, uint32_t factor, int32_t shift, uint32_t reach)
+{
+    const uint32_t slope = line->slope + line->slope_by_reach * reach;
+    const uint32_t half = UINT32_C(1) << (line->shift - 1);
+    const uint32_t base = line->base + (line->by_reach * reach >> 8);
+    const uint64_t width = (uint64_t)slope * factor >> (shift + line->normal_bits - 8);
+
+    return width < half - base ? (uint32_t)width + base : half;
+}
+
+/*
+ * A row of codes in fixed point; where float32 could give another code, it is computed as onnxruntime does. Each layer
+ * has a copy of its own: with numbers that it knows, it takes a fifth less.
+ */
+static LAYER_NORM_INLINE void layer_norm_layer_norm_fixed_s8(const struct layer_norm_layer_norm *layer,
+    const struct layer_norm_layer_norm_line *line, const int8_t *in, uint8_t *out, uint32_t *deviations)
+{
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    const int32_t low = layer->y_low, high = layer->y_high, zero_point = layer->x_zero_point;
+    const uint32_t one = UINT32_C(0x3f800000), below = (UINT32_C(1) << line->shift) - 1;
+    int32_t sum = 0, squares = 0;
+    int32_t mean, shift, exponent;
+    int is_exact = 0;
+    uint32_t variance, factor, guard;
+    uint32_t exact_factor = 0;
+    int64_t spread;
+
+    for (int32_t j = 0; j < length; j++) {
+        const int32_t code = in[j * x_along] - zero_point;
+
+        sum += code;
+        squares += code * code;
+    }
+    spread = (int64_t)squares * length - (int64_t)sum * sum; /* length * length times the variance of the codes */
+    variance = layer_norm_soft_float_divide(layer_norm_soft_float_mean(spread, (uint32_t)length, 0), layer->count);
+    variance = layer_norm_soft_float_add(variance, line->epsilon);
+    factor = layer_norm_soft_float_divide(one, layer_norm_soft_float_root(variance));
+    factor = layer_norm_soft_float_split(factor, &exponent); /* factor * 2^exponent */
+    shift = 16 - line->normal_bits - exponent;
+
+    if (shift < 0 || shift > 40) { /* it varies so little that no shift fits */
+        layer_norm_layer_norm_codes_s8(layer, in, out, deviations);
+        return;
+    }
+    guard = layer_norm_layer_norm_guard(line, factor, shift, line->most_reach);
+    mean = (sum % length * (INT32_C(1) << 17) / length + (sum < 0 ? -1 : 1)) / 2; /* times 2^16, to the nearest */
+    mean += (sum / length + zero_point) * (INT32_C(1) << 16);
+    for (int32_t j = 0; j < length; j++) {
+        const int32_t deviation = in[j * x_along] * (INT32_C(1) << 16) - mean;
+        const int32_t normal = (int32_t)((int64_t)deviation * factor >> shift);
+        const int32_t product = layer_norm_multiply_high(normal, line->gain[j]);
+        const int32_t scaled = product + line->offset[j];
+        int32_t code = scaled >> line->shift;
+
+        if ((((uint32_t)scaled + guard) & below) < 2 * guard) {
+            const uint32_t reach = ((uint32_t)(product < 0 ? -product : product) >> line->shift) + 2;
+            const uint32_t most = reach < line->most_reach ? reach : line->most_reach;
+            const uint32_t close = layer_norm_layer_norm_guard(line, factor, shift, most);
+
+            if ((((uint32_t)scaled + close) & below) < 2 * close) {
+                if (!is_exact) {
+                    exact_factor = layer_norm_layer_norm_factor_s8(layer, in, deviations);
+                    is_exact = 1;
+                }
+                code = layer_norm_layer_norm_code(layer, deviations[j], exact_factor, j);
+            }
+        }
+        out[j * y_along] = (uint8_t)(code < low ? low : code > high ? high : code);
+    }
+}
+
 /* layer_norm_normal: scale / y_scale in units of 2^-24. */
 LAYER_NORM_CONST_ATTR static const int32_t layer_norm_normal_gain[12] = {
     661301911, 713730744, 734003160, 569726287, 778043410, 553648120, 677380077, 809500660, 527783245, 566231037,
@@ -361,180 +573,22 @@ LAYER_NORM_CONST_ATTR static const uint32_t layer_norm_normal_bias[12] = {
     1042737529, 3188610564, 3188677673,
 };
 
-/* layer_norm_normal: what a code stands for, (code - x_zero_point) * x_scale in float32, in units of 2^-29. */
-LAYER_NORM_CODE_ATTR static int64_t layer_norm_normal_number(int32_t code)
-{
-    enum { X_ZERO_POINT = 4 };
-    const uint32_t scale = UINT32_C(16106127);
-    const uint32_t product = scale * (uint32_t)(code < X_ZERO_POINT ? X_ZERO_POINT - code : code - X_ZERO_POINT);
-    uint32_t drop = 0;
-    uint32_t kept, rest;
-    int64_t number;
-
-    /* 24 bits stay, half to even. */
-    while ((product >> drop) >= UINT32_C(1) << 24) {
-        drop++;
-    }
-    kept = product >> drop;
-    rest = product - (kept << drop);
-    kept += 2 * rest > UINT32_C(1) << drop || (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0);
-    number = (int64_t)kept << drop;
-    return code < X_ZERO_POINT ? -number : number;
-}
-
-/*
- * layer_norm_normal: the deviations of a row from its mean, and 1 / sqrt(variance + epsilon), with the float32
- * operations of onnxruntime in their order. All words are float32 numbers.
- */
-LAYER_NORM_NOINLINE static uint32_t layer_norm_normal_factor(const int8_t *in, uint32_t *deviations)
-{
-    enum { LENGTH = 12, LANES = 8, WHOLE = 8, UNIT = -29 };
-    const uint32_t minus = UINT32_C(1) << 31;
-    uint32_t lanes[LANES] = {0};
-    uint32_t mean, variance;
-    int64_t sum = 0;
-
-    for (int32_t j = 0; j < LENGTH; j++) {
-        sum += layer_norm_normal_number(in[j]);
-    }
-    mean = layer_norm_soft_float_mean(sum, LENGTH, UNIT);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int64_t number = layer_norm_normal_number(in[j]);
-        const uint64_t magnitude = (uint64_t)(number < 0 ? -number : number);
-        const uint32_t value = layer_norm_soft_float_rounded(magnitude, UNIT, number < 0 ? minus : 0);
-
-        deviations[j] = layer_norm_soft_float_add(value, mean ^ minus);
-    }
-
-    /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
-    for (int32_t j = 0; j < WHOLE; j++) {
-        lanes[j % LANES] = layer_norm_soft_float_multiply_add(deviations[j], deviations[j], lanes[j % LANES]);
-    }
-    for (int32_t half = LANES / 2; half > 0; half /= 2) {
-        for (int32_t i = 0; i < half; i++) {
-            lanes[i] = layer_norm_soft_float_add(lanes[i], lanes[i + half]);
-        }
-    }
-    variance = lanes[0];
-    for (int32_t j = WHOLE; j < 12; j++) {
-        variance = layer_norm_soft_float_add(variance, layer_norm_soft_float_multiply(deviations[j], deviations[j]));
-    }
-    variance = layer_norm_soft_float_divide(variance, UINT32_C(1094713344) /* LENGTH */);
-    variance = layer_norm_soft_float_add(variance, UINT32_C(925353388) /* epsilon */);
-    return layer_norm_soft_float_divide(UINT32_C(1065353216) /* 1 */, layer_norm_soft_float_root(variance));
-}
-
-/* layer_norm_normal: the code of an element, with the same operations. */
-LAYER_NORM_CODE_ATTR static int32_t layer_norm_normal_exact(uint32_t deviation, uint32_t factor, int32_t j)
-{
-    const uint32_t normal = layer_norm_soft_float_multiply(deviation, factor);
-    const uint32_t number =
-        layer_norm_soft_float_multiply_add(normal, layer_norm_normal_scale[j], layer_norm_normal_bias[j]);
-
-    return layer_norm_soft_float_round(layer_norm_soft_float_divide(number, UINT32_C(1019517862) /* y_scale */)) + 3;
-}
-
-/* layer_norm_normal: one row, computed as onnxruntime does. */
-LAYER_NORM_CODE_ATTR static void layer_norm_normal_exact_row(const int8_t *in, int8_t *out, uint32_t *deviations)
-{
-    enum { LENGTH = 12, LOW = -128, HIGH = 127 };
-    const uint32_t factor = layer_norm_normal_factor(in, deviations);
-
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t code = layer_norm_normal_exact(deviations[j], factor, j);
-
-        out[j] = (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
-    }
-}
-
-/*
- * layer_norm_normal: how far from a step float32 may give another code, for outputs at most `reach` codes from their
- * offset; at most half a step.
- */
-LAYER_NORM_CODE_ATTR static uint32_t layer_norm_normal_guard(uint32_t factor, int32_t shift, uint32_t reach)
-{
-    enum {
-        SHIFT = 20, NORMAL_BITS = 28,
-        BASE = 40, BY_REACH = 349 /* of a step, the second in units of 2^-8 */
-    };
-    const uint32_t slope = UINT32_C(625176) + UINT32_C(12958) * reach; /* by the factor, in units of 2^-8 */
-    const uint32_t half = UINT32_C(1) << (SHIFT - 1);
-    const uint32_t base = BASE + (BY_REACH * reach >> 8);
-    const uint64_t width = (uint64_t)slope * factor >> (shift + NORMAL_BITS - 8);
-
-    return width < half - base ? (uint32_t)width + base : half;
-}
-
-/*
- * layer_norm_normal: one row, in fixed point; where float32 could give another code, it is computed as onnxruntime
- * does.
- */
-LAYER_NORM_CODE_ATTR static void layer_norm_normal_row(const int8_t *in, int8_t *out, uint32_t *deviations)
-{
-    enum {
-        LENGTH = 12, X_ZERO_POINT = 4, LOW = -128, HIGH = 127,
-        SHIFT = 20, NORMAL_BITS = 28, MOST_REACH = 279
-    };
-    const uint32_t below = (UINT32_C(1) << SHIFT) - 1;
-    int32_t sum = 0;
-    int32_t squares = 0;
-    int32_t mean, shift, exponent;
-    int is_exact = 0;
-    uint32_t variance, factor, guard;
-    uint32_t exact_factor = 0;
-    int64_t spread;
-
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t code = in[j] - X_ZERO_POINT;
-
-        sum += code;
-        squares += code * code;
-    }
-    spread = (int64_t)squares * LENGTH - (int64_t)sum * sum; /* LENGTH * LENGTH times the variance of the codes */
-    variance =
-        layer_norm_soft_float_divide(layer_norm_soft_float_mean(spread, LENGTH, 0), UINT32_C(1094713344) /* LENGTH */);
-    variance = layer_norm_soft_float_add(variance, UINT32_C(1010174817) /* epsilon / x_scale^2 */);
-    factor = layer_norm_soft_float_divide(UINT32_C(1065353216) /* 1 */, layer_norm_soft_float_root(variance));
-    factor = layer_norm_soft_float_split(factor, &exponent); /* factor * 2^exponent */
-    shift = 16 - NORMAL_BITS - exponent;
-
-    if (shift < 0 || shift > 40) { /* it varies so little that no shift fits */
-        layer_norm_normal_exact_row(in, out, deviations);
-        return;
-    }
-    guard = layer_norm_normal_guard(factor, shift, MOST_REACH);
-    mean = (sum % LENGTH * (INT32_C(1) << 17) / LENGTH + (sum < 0 ? -1 : 1)) / 2; /* times 2^16, to the nearest */
-    mean += (sum / LENGTH + X_ZERO_POINT) * (INT32_C(1) << 16);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t deviation = in[j] * (INT32_C(1) << 16) - mean;
-        const int32_t normal = (int32_t)((int64_t)deviation * factor >> shift);
-        const int32_t product = layer_norm_multiply_high(normal, layer_norm_normal_gain[j]);
-        const int32_t scaled = product + layer_norm_normal_offset[j];
-        int32_t code = scaled >> SHIFT;
-
-        if ((((uint32_t)scaled + guard) & below) < 2 * guard) {
-            const uint32_t reach = ((uint32_t)(product < 0 ? -product : product) >> SHIFT) + 2;
-            const uint32_t close = layer_norm_normal_guard(factor, shift, reach < MOST_REACH ? reach : MOST_REACH);
-
-            if ((((uint32_t)scaled + close) & below) < 2 * close) {
-                if (!is_exact) {
-                    exact_factor = layer_norm_normal_factor(in, deviations);
-                    is_exact = 1;
-                }
-                code = layer_norm_normal_exact(deviations[j], exact_factor, j);
-            }
-        }
-        out[j] = (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
-    }
-}
-
 /* normal: LayerNormalization. */
 LAYER_NORM_CODE_ATTR static void layer_norm_normal(const int8_t *x, int8_t *y, uint32_t *deviations)
 {
     enum { COUNT = 5, X_STEP = 12, Y_STEP = 12 };
+    LAYER_NORM_CONST_ATTR static const struct layer_norm_layer_norm layer = {
+        .scale = layer_norm_normal_scale, .bias = layer_norm_normal_bias, .length = 12, .x_along = 1, .y_along = 1,
+        .x_unit = -29, .x_zero_point = 4, .y_zero_point = 3, .y_low = -128, .y_high = 127, .x_scale = 0x00f5c28f,
+        .count = 0x41400000, .epsilon = 0x3727c5ac, .y_scale = 0x3cc49ba6,
+    };
+    LAYER_NORM_CONST_ATTR static const struct layer_norm_layer_norm_line line = {
+        .gain = layer_norm_normal_gain, .offset = layer_norm_normal_offset, .shift = 20, .normal_bits = 28,
+        .most_reach = 279, .base = 40, .by_reach = 349, .slope = 625176, .slope_by_reach = 12958, .epsilon = 0x3c360b61,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        layer_norm_normal_row(&x[i * X_STEP], &y[i * Y_STEP], deviations);
+        layer_norm_layer_norm_fixed_s8(&layer, &line, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP], deviations);
     }
 }
 

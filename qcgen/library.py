@@ -20,17 +20,27 @@ FILES = (
     "soft_float.h",
     "float32.h",
     "dynamic.h",
+    "layer_norm.h",
     "dsp.h",
+    "dsp_windows.h",
     "helium.h",
     "scalar.h.jinja",
     "dot.h",
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
+_OF_BYTES = ("layer_norm.h", "dsp_windows.h")
+"""Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
+
+_UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}
+_SIGNED = re.compile(r"\bint8_t\b|_s8\b")
+
 _OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
 _DEFINED = re.compile(
-    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|#define QCGEN_(\w+))", re.MULTILINE
+    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|struct qcgen_(\w+) \{|"
+    r"#define QCGEN_(\w+))",
+    re.MULTILINE,
 )
 
 _ASSUMED = {"right_shift_is_arithmetic": re.compile(">>"), "double_has_64_bits": re.compile(r"\bdouble \*")}
@@ -56,11 +66,19 @@ def standard_headers(texts: Iterable[str]) -> list[str]:
     return [name for name, pattern in _HEADERS.items() if any(map(pattern.search, texts))]
 
 
+def source(name: str) -> str:
+    """The text of a file, with the functions for uint8_t that it stands for."""
+    text = (templates() / "library" / name).read_text(encoding="ascii")
+    if name not in _OF_BYTES:
+        return text
+    _, body = text.split("\n\n", 1)
+    return f"{text}\n{_SIGNED.sub(lambda found: _UNSIGNED[found[0]], body)}"
+
+
 @cache
 def reserved() -> frozenset[str]:
     """What nodes cannot be named, in front of an underscore or alone: names of the library's functions and macros."""
-    texts = ((templates() / "library" / name).read_text(encoding="ascii") for name in FILES)
-    return frozenset(name.strip("_") for text in texts for name in _NAME.findall(text))
+    return frozenset(name.strip("_") for file in FILES for name in _NAME.findall(source(file)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,7 @@ class Library:
     """The pieces of the library's files, whose texts are given in order."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.pieces = tuple(Piece(text) for each in texts for text in _pieces(each))
+        self.pieces = tuple(dict.fromkeys(Piece(text) for each in texts for text in _pieces(each)))
         self._definers = {name: piece for piece in self.pieces for name in piece.defined}
 
     def needed(self, texts: Sequence[str], prefix: str, names: Iterable[str] = ()) -> list[str]:

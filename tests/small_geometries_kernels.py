@@ -168,7 +168,7 @@ SCALAR = (
     Subject(
         "scalar/depthwise",
         (Way(depthwise(3), M0), Way(depthwise(5, "int8", "uint8"), M3, "size"), Way(depthwise(2, batch=2), RV32)),
-        patches={"qcgen.kernels.scalar.planes.PLANE_BYTES": 8},  # bands of one row of outputs
+        patches={"qcgen.kernels.scalar.depthwise.PLANE_BYTES": 8},  # bands of one row of outputs
         least=0.98,
     ),
     Subject(

@@ -1,11 +1,14 @@
 """The library of C functions: its files are C as they stand, and a generated file gets what it uses."""
 
+import re
 import subprocess
 
 import pytest
 from emulated import require_core
+from gallery_networks import layer_norm
 from tools import require
 
+import qcgen
 from qcgen import library
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS
@@ -15,7 +18,8 @@ from qcgen.render import library as rendered
 
 ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
-CORES = {"dsp.h": ("cortex-m4", "cortex-m33"), "helium.h": ("cortex-m55",)}
+DSP = ("cortex-m4", "cortex-m33")
+CORES = {"dsp.h": DSP, "dsp_windows.h": DSP, "helium.h": ("cortex-m55",)}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'
@@ -47,6 +51,19 @@ def test_a_file_is_tidy_text(name):
 def test_a_file_compiles_for_the_cores_whose_instructions_it_has(name, core):
     require_core(core)
     assert compiled(name, TARGETS[core].compiler, [*TARGETS[core].flags, *STRICT_FLAGS]) == ""
+
+
+def fields_of(struct):
+    """The names of a struct's fields, as a file of the library declares them."""
+    text = "\n".join(library.source(name) for name in FILES)
+    [body] = set(re.findall(rf"^struct qcgen_{struct} {{\n(.*?)^}};", text, re.MULTILINE | re.DOTALL))
+    return re.findall(r"^ [^/;]*\b(\w+);", body, re.MULTILINE)
+
+
+def test_a_layer_gives_every_field_of_its_struct_a_value():
+    [call] = qcgen.compile(layer_norm(), io="quantized").plan.calls
+    for struct, given in (("layer_norm", call.context.layer), ("layer_norm_line", call.context.line)):
+        assert sorted([*given.tables, *given.numbers, *given.words]) == sorted(fields_of(struct))
 
 
 def out_of_order(found):
@@ -95,6 +112,14 @@ def test_a_prefix_may_hold_the_librarys_own(prefix):
     assert f"static int32_t {prefix}_round_twice(" in text
     assert f"{prefix.upper()}_{prefix.upper()}" not in text
     assert f"{prefix}_{prefix}" not in text
+
+
+def test_a_function_of_int8_t_is_there_for_uint8_t():
+    signed = "".join(rendered("").needed(["net_dsp_widen_two_s8(a, b, 9, pairs);"], "net"))
+    unsigned = "".join(rendered("").needed(["net_dsp_widen_two_u8(a, b, 9, pairs);"], "net"))
+    assert "net_dsp_widen_two_u8(const uint8_t *a, " in unsigned
+    assert "_s8" not in unsigned
+    assert "_u8" not in signed
 
 
 def test_a_name_that_the_library_does_not_have_is_an_error():

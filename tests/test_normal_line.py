@@ -131,5 +131,5 @@ def test_codes_far_behind_a_step_are_onnxruntimes(length):
 def test_a_part_of_the_guard_band_is_too_narrow(length, part, mutate):
     require("gcc")
     whole = "return width < half - base ? (uint32_t)width + base : half;"
-    mutate("kernels/portable/layer_norm.c.jinja", whole, f"{whole[:-1].replace('return ', 'return (')}) / {part};")
+    mutate("library/layer_norm.h", whole, f"{whole[:-1].replace('return ', 'return (')}) / {part};")
     assert far(length).differing() > 0

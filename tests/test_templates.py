@@ -63,6 +63,7 @@ FILTERS = {
     # text and order
     "format",
     "indent",
+    "items",
     "join",
     "last",
     "length",
@@ -131,7 +132,8 @@ class Use:
 
 def common(op, prefix, symbol, tables):
     """The names that every template gets; ``tables`` have roles."""
-    return {"prefix": prefix, "symbol": symbol, "tables": {t.role: f"{symbol}_{t.role}" for t in tables}, "op": op}
+    roles = {t.role: f"{symbol}_{t.role}" for t in tables}
+    return {"prefix": prefix, "symbol": symbol, "tables": roles, "kept": "static const", "op": op}
 
 
 def declared_names(kind: type[Context]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -24,6 +25,15 @@ def names_of(context: Context) -> dict[str, object]:
         value = getattr(context, field.name)
         found |= names_of(value) if isinstance(value, Context) else {field.name: value}
     return found
+
+
+@dataclass(frozen=True)
+class Struct:
+    """The values of a struct of the library, by the names of its fields; what is left out is 0."""
+
+    tables: tuple[str, ...]  # roles, which are names of fields
+    numbers: Mapping[str, int]
+    words: Mapping[str, int]  # bits, such as those of a float32 number
 
 
 class LayerField(str):

@@ -23,43 +23,26 @@ from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
 from qcgen.kernels.arm_mve.max_pool import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host.conv import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
-from qcgen.kernels.portable.arg_max import ARG_MAX
-from qcgen.kernels.portable.channel_lookup import CHANNEL_LOOKUP
-from qcgen.kernels.portable.conv import CONV
+from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
+from qcgen.kernels.portable.conv import CONV, POINTWISE
 from qcgen.kernels.portable.conv_float import CONV_FLOAT
-from qcgen.kernels.portable.convert import CONVERT
+from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
-from qcgen.kernels.portable.dynamic_lstm import DYNAMIC_LSTM
-from qcgen.kernels.portable.embedding import EMBEDDING
-from qcgen.kernels.portable.float_mean import FLOAT_MEAN
-from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
-from qcgen.kernels.portable.float_sum import FLOAT_SUM
-from qcgen.kernels.portable.global_average_pool import GLOBAL_AVERAGE_POOL
-from qcgen.kernels.portable.instance_norm import INSTANCE_NORM
-from qcgen.kernels.portable.integer_binary import INTEGER_BINARY
-from qcgen.kernels.portable.integer_lstm import INTEGER_LSTM
-from qcgen.kernels.portable.integer_unary import INTEGER_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
-from qcgen.kernels.portable.layer_norm import LAYER_NORM
-from qcgen.kernels.portable.lookup import CLAMP, LOOKUP
-from qcgen.kernels.portable.matmul import MATMUL
-from qcgen.kernels.portable.matmul_float import MATMUL_FLOAT
-from qcgen.kernels.portable.mean_of_rows import MEAN_OF_ROWS
+from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
+from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
+from qcgen.kernels.portable.means import FLOAT_MEAN, GLOBAL_AVERAGE_POOL, MEAN_OF_ROWS
+from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM
 from qcgen.kernels.portable.orion import ORION_CONV
-from qcgen.kernels.portable.pointwise import POINTWISE
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
-from qcgen.kernels.portable.quantize import DEQUANTIZE, QUANTIZE
-from qcgen.kernels.portable.quantized_binary import QUANTIZED_BINARY
-from qcgen.kernels.portable.recurrent import RECURRENT
-from qcgen.kernels.portable.reduce import REDUCE
-from qcgen.kernels.portable.select import SELECT
+from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
+from qcgen.kernels.portable.reduce import FLOAT_SUM, REDUCE
+from qcgen.kernels.portable.selection import ARG_MAX, EMBEDDING, GATHER_ELEMENTS, SELECT, TOP_K
 from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX
-from qcgen.kernels.portable.top_k import GATHER_ELEMENTS, TOP_K
-from qcgen.kernels.portable.wide_binary import WIDE_BINARY
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
 from qcgen.kernels.scalar.depthwise import DEPTHWISE as SCALAR_DEPTHWISE

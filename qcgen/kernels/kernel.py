@@ -151,8 +151,9 @@ class Prepared:
     returns_status: bool = False
 
 
-COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
-"""What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, the operator."""
+COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "kept", "op"})
+"""What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, how a struct of
+them is declared, and the operator."""
 
 
 @dataclass(frozen=True)

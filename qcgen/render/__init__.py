@@ -14,7 +14,7 @@ from qcgen.ir.context import LayerField, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
-from qcgen.library import FILES, Library, templates
+from qcgen.library import FILES, Library, source, templates
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import placeable
 from qcgen.render.filters import (
@@ -39,7 +39,7 @@ from qcgen.render.interface import hashing
 from qcgen.render.model import accessors, model_context, stream_context
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
-from qcgen.render.shared import declared, layer, same, tables_of, with_layer
+from qcgen.render.shared import declared, kept, layer, same, tables_of, with_layer
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""
@@ -121,7 +121,7 @@ def library(isa: str) -> Library:
 def _library_file(name: str, isa: str) -> str:
     if name.endswith(".jinja"):
         return environment().get_template(f"library/{name}").render(isa=isa)
-    return (templates() / "library" / name).read_text(encoding="ascii")
+    return source(name)
 
 
 def needed(plan: Plan, texts: Sequence[str], names: Iterable[str] = ()) -> list[str]:
@@ -155,6 +155,7 @@ def _body(plan: Plan, call: Call) -> str:
         prefix=plan.prefix,
         symbol=call.symbol if call.shared is None else call.shared.symbol,
         tables=tables,
+        kept=kept(plan),
         op=call.op,
     )
 

@@ -34,7 +34,7 @@ from qcgen.ir.program import (
     macs_of,
     run_time_scales,
 )
-from qcgen.kernels.portable.layer_norm import LayerNormContext
+from qcgen.kernels.portable.normalization import LayerNormContext
 from qcgen.kernels.portable.orion import OrionConvContext
 from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.render.filters import WIDTH, one_line, thousands

@@ -18,6 +18,11 @@ def table_at(plan: Plan, table: Table) -> str:
     return f"{plan.prefix.upper()}_WEIGHTS->{table.symbol.removeprefix(f'{plan.prefix}_')}"
 
 
+def kept(plan: Plan) -> str:
+    """How the struct of a layer is declared: it is constant, unless its tables may lie elsewhere in each call."""
+    return f"{plan.prefix.upper()}_CONST_ATTR static const" if plan.options.weights is None else "const"
+
+
 def struct_of(shared: SharedFunction) -> str:
     """The type of what a layer has for itself."""
     return f"struct {shared.symbol}"
@@ -78,14 +83,12 @@ def layer(plan: Plan, call: Call, text: str) -> str:
     _, *parameters = function.parameters
     _, *names = function.arguments
     values = [f"        .{name} = {value}," for name, value in _values(plan, call).items()]
-    is_fixed = plan.options.weights is None  # else the tables may lie elsewhere in each call
-    kind = f"{plan.prefix.upper()}_CONST_ATTR static const" if is_fixed else "const"
     return "\n".join(
         [
             comment(f"{call.op.name}: {call.op.op_type}, by {shared.symbol}."),
             f"static void {call.symbol}({', '.join(parameters)})",
             "{",
-            f"    {kind} {struct_of(shared)} layer = {{",
+            f"    {kept(plan)} {struct_of(shared)} layer = {{",
             *values,
             "    };",
             "",

@@ -47,6 +47,7 @@ class FoundWindow(Context):
     is_regular: bool  # runs lie at one distance, so that a window is widened where it is found
     distance: int  # from one run to the next, in elements
     is_positioned: bool  # windows do not follow each other pixel by pixel
+    is_looped: bool  # so many words that both windows are widened in one loop
     is_planar: bool  # channels first
     plane: int  # from one channel to the next, in elements
 
@@ -173,7 +174,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     segments, places = shown_segments(words, tail, setting.sizes, WIDTHS)
     context = ConvContext(
         conv=described(op),
-        windows=FoundWindow(Runs((), False, 0), NO_WINDOW, False, 0, False, False, 0),
+        windows=FoundWindow(Runs((), False, 0), NO_WINDOW, False, 0, False, False, False, 0),
         image=PixelsByTwo(Images(0, 0), Outputs(op.y.dtype.c, 1, own("out_channels")), 0, 0, False, False, False),
         x_kind=x_kind(op),
         output=packed.epilogue.output,
@@ -203,13 +204,13 @@ def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow, *, h
     is_single = planned.runs == 1 or (planned.is_rows and len(looped) == 1)
     is_regular = is_single and not is_planar and (planned.is_gathered or not has_border)
     is_positioned = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
-    is_regular &= is_positioned or planned.words.total <= SINGLE_WORDS  # else both windows share the loop over words
     return FoundWindow(
         found=found,
         window=replace(planned, words=unrolled(planned.words.total, SINGLE_WORDS)) if is_regular else planned,
         is_regular=is_regular,
         distance=0 if len(looped) != 1 else looped[0].tap_step,
         is_positioned=is_positioned,
+        is_looped=planned.words.total > SINGLE_WORDS,
         is_planar=is_planar,
         plane=prod(g.input),
     )

@@ -1,4 +1,4 @@
-"""portable/conv: any integer convolution; the windows of a block of outputs are copied, then summed."""
+"""portable/conv, pointwise: sums of windows of codes, against one output channel after the other."""
 
 from __future__ import annotations
 
@@ -7,21 +7,137 @@ from math import prod
 from typing import ClassVar
 
 from qcgen.ir.context import Context
-from qcgen.ir.program import Conv, Operator
-from qcgen.kernels.access import blocks, in_pixels
+from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.ir.types import Layout
+from qcgen.kernels.access import blocks, in_blocks_of_channels, in_pixels
+from qcgen.kernels.axes import Axis, axes
 from qcgen.kernels.copied_windows import CopyWindow, copy_window
-from qcgen.kernels.kernel import Kernel, Prepared, Setting, number
-from qcgen.kernels.packing import pack, unsigned_shift
-from qcgen.kernels.portable.window_sums import (
-    CopiedTaps,
-    WindowSums,
-    block_size,
-    copied_taps,
-    taps_scratch,
-    weight_table,
-    window_sums,
-)
+from qcgen.kernels.images import Images, OutputSteps, images, output_steps
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
+from qcgen.kernels.nibbles import NIBBLE, Nibbles, nibbles, packed_nibbles
+from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_conv_of_codes
+from qcgen.kernels.text import counted, window_shape
+
+SUMMED = 15
+"""Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""
+
+MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
+
+
+@dataclass(frozen=True)
+class PixelBlocks(Context):
+    """The loops over the pixels of the output, some windows at a time, image by image and group by group."""
+
+    images: Images
+    steps: OutputSteps
+    x_group: int  # from one group of channels to the next, in elements of x
+    pixels: int  # of an output image
+    block: int  # windows that share each weight that is read
+    lanes: range  # their numbers
+    has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
+    is_split: bool  # there are several images or groups
+
+
+@dataclass(frozen=True)
+class WindowSums(Context):
+    """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
+
+    conv: IntegerConv
+    loops: PixelBlocks
+    block_text: str  # the windows of a block, in words
+    sums_apart: bool  # a function of its own sums a block
+    has_scratch: bool  # taps are copied
+    wraps: bool  # sums are taken modulo 2^32
+    is_corrected: bool  # taps are summed, too
+    is_long: bool  # sums are taken in int64
+    product_cast: str  # before a tap in C, where an int may have only 16 bits
+    weight_type: str  # of C
+    nibbles: Nibbles | None  # weights lie two to a byte; None: one
+
+
+@dataclass(frozen=True)
+class CopiedTaps(Context):
+    """The taps of windows that are copied: codes made 0 to 255."""
+
+    shift_text: str  # what is added to a code, in C, such as " + 128"
+    tap_remark: str  # the comment on the type of taps
+    wide_taps: bool  # int16, not bytes
+    tap_type: str  # of C, that of 16-bit codes; "" for 8-bit codes
+
+
+def block_size(g: ConvGeometry) -> int:
+    """How many windows share each weight that is read: 1, 2 or 4."""
+    pixels = prod(g.output)
+    return MAX_BLOCK if pixels >= MAX_BLOCK else min(pixels, 2)
+
+
+def taps_scratch(op: Conv, setting: Setting) -> Scratch:
+    """The buffer of a block's copied taps: bytes, or int16 with --optimize speed; 16-bit codes as they are."""
+    size = 2 if setting.optimize == "speed" or op.x.dtype.is_16_bit else 1
+    return Scratch(block_size(op.geometry) * op.geometry.taps * size, size)
+
+
+def copied_taps(op: Conv, packed: Packed, setting: Setting) -> CopiedTaps:
+    """The type of copied taps and what they are the elements plus."""
+    shift = f" + {packed.x_shift}" if packed.x_shift else ""
+    own = op.x.dtype.c if op.x.dtype.is_16_bit else ""
+    return CopiedTaps(shift, "A copied element." if own else _tap_remark(packed), setting.optimize == "speed", own)
+
+
+def _tap_remark(packed: Packed) -> str:
+    """What a copied tap is, in words."""
+    if not packed.x_shift:
+        return "A copied element: 0 to 255."
+    return f"A copied element, x + {packed.x_shift}: 0 to 255. The biases take the {packed.x_shift} back."
+
+
+def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
+    """The weights in the order of a copied window: [M][k...][C/group] for channels last, else [M][C/group][k...]."""
+    g = op.geometry
+    weights = packed.weights.reshape(g.out_channels, g.group_in, *g.kernel)
+    if layout is Layout.CHANNELS_LAST:
+        weights = weights.transpose(0, *range(2, weights.ndim), 1)
+    rows = weights.reshape(g.out_channels, g.taps)
+    meaning = f"weights {counted(g.out_channels, 'channel')}{window_shape(g, layout)}{packed.weights_remark}"
+    if packed.is_nibbles:
+        return Constants("weights", "uint8_t", packed_nibbles(rows), f"{meaning}; 4 bits each, two to a byte.", NIBBLE)
+    return Constants("weights", packed.weights_type, rows, f"{meaning}.")
+
+
+def pixel_blocks(g: ConvGeometry, setting: Setting, block: int) -> PixelBlocks:
+    """The loops in blocks of ``block`` windows."""
+    pixels = prod(g.output)
+    return PixelBlocks(
+        images=images(g),
+        steps=output_steps(g, setting.y_layout),
+        x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
+        pixels=pixels,
+        block=block,
+        lanes=range(block),
+        has_overlap=pixels % block != 0,
+        is_split=g.batch > 1 or g.group > 1,
+    )
+
+
+def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool) -> WindowSums:
+    """How the windows of an integer convolution are summed; ``has_scratch``: their taps are copied."""
+    g = op.geometry
+    block = block_size(g)
+    return WindowSums(
+        conv=integer_conv(op, packed),
+        loops=pixel_blocks(g, setting, block),
+        block_text=f"{block} windows" if block > 1 else "a window",
+        # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
+        sums_apart=g.taps > SUMMED and setting.target.is_small,
+        has_scratch=has_scratch,
+        wraps=packed.wraps,
+        is_corrected=packed.is_corrected,
+        is_long=packed.is_long,
+        product_cast="(int32_t)" if op.x.dtype.is_16_bit else "",
+        weight_type="uint8_t" if packed.is_nibbles else packed.weights_type,
+        nibbles=nibbles(packed.weights) if packed.is_nibbles else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -36,12 +152,12 @@ class ConvContext(Context):
     padding: int  # the tap outside the image
 
 
-def why_not(op: Operator, _setting: Setting) -> str | None:
+def why_not_conv(op: Operator, _setting: Setting) -> str | None:
     """Serves every integer convolution."""
     return why_no_conv_of_codes(op)
 
 
-def prepare(op: Operator, setting: Setting) -> Prepared:
+def prepare_conv(op: Operator, setting: Setting) -> Prepared:
     """Weights [M][taps] in the order in which a window is copied, taps shifted to 0..255."""
     assert isinstance(op, Conv)
     g = op.geometry
@@ -60,4 +176,58 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (scratch,), packed.certificate, access=access)
 
 
-CONV = Kernel("portable/conv", ConvContext, frozenset(), why_not, prepare)
+CONV = Kernel("portable/conv", ConvContext, frozenset(), why_not_conv, prepare_conv)
+
+
+@dataclass(frozen=True)
+class PointwiseContext(Context):
+    """A 1x1 convolution."""
+
+    template: ClassVar[str] = "kernels/portable/pointwise.c.jinja"
+
+    sums: WindowSums
+    taps: CopiedTaps
+    channels_last: bool  # pixels are read where they are
+    is_strided: bool  # pixels of x are left out
+    in_pixels: int  # of an image of x
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+
+
+def why_not_pointwise(op: Operator, setting: Setting) -> str | None:
+    """Serves kernels of one tap without padding; with channels first, stride 1 only."""
+    reason = why_no_conv_of_codes(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    g = op.geometry
+    if set(g.kernel) != {1}:
+        return "the kernel has more than one tap"
+    if g.is_padded:
+        return "the image is padded"
+    if setting.x_layout is Layout.CHANNELS_FIRST and set(g.strides) != {1}:
+        return "the stride is not 1, so neighbouring outputs are not computed from neighbouring inputs"
+    return None
+
+
+def prepare_pointwise(op: Operator, setting: Setting) -> Prepared:
+    """Weights [M][C/group]; with channels first, the pixels of a block are transposed into the arena."""
+    assert isinstance(op, Conv)
+    g = op.geometry
+    is_last = setting.x_layout is Layout.CHANNELS_LAST
+    packed = pack(op, setting, 0 if is_last else unsigned_shift(op), unpacks=True)
+    context = PointwiseContext(
+        sums=window_sums(op, packed, setting, has_scratch=not is_last),
+        taps=copied_taps(op, packed, setting),
+        channels_last=is_last,
+        is_strided=set(g.strides) != {1},
+        in_pixels=prod(g.input),
+        axes=axes(g, setting.x_layout),
+    )
+    scratch = () if is_last else (taps_scratch(op, setting),)
+    constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
+    units = blocks(prod(g.output), block_size(g))
+    access = in_blocks_of_channels(op, setting, units, range(1, g.out_channels + 1)) if g.group == 1 else None
+    return Prepared(constants, context, scratch, packed.certificate, access=access)
+
+
+POINTWISE = Kernel("portable/pointwise", PointwiseContext, frozenset(), why_not_pointwise, prepare_pointwise)

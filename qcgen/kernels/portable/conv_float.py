@@ -14,7 +14,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Oper
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.copied_windows import CopyWindow, copy_window
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.window_sums import PixelBlocks, pixel_blocks
+from qcgen.kernels.portable.conv import PixelBlocks, pixel_blocks
 from qcgen.kernels.text import Described, counted, described, window_shape
 
 STEP = 4  # taps that share one load and store of a sum

@@ -1,4 +1,4 @@
-"""portable/matmul: products of two computed matrices, wherever their rows and columns lie."""
+"""portable/matmul, matmul_float: products of two computed matrices, wherever their rows and columns lie."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
 from qcgen.ir.program import MatMul, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
@@ -41,12 +42,12 @@ class MatMulContext(Context):
     output: Output
 
 
-def why_not(op: Operator, _setting: Setting) -> str | None:
+def why_not_matmul(op: Operator, _setting: Setting) -> str | None:
     """Serves every product of two computed matrices."""
     return why_no_product(op)
 
 
-def prepare(op: Operator, setting: Setting) -> Prepared:
+def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
     """Operands that are constants become tables; no scratch."""
     assert isinstance(op, MatMul)
     sums = prepare_sums(op, setting)
@@ -67,4 +68,53 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, (), sums.certificate)
 
 
-MATMUL = Kernel("portable/matmul", MatMulContext, frozenset(), why_not, prepare)
+MATMUL = Kernel("portable/matmul", MatMulContext, frozenset(), why_not_matmul, prepare_matmul)
+
+
+@dataclass(frozen=True)
+class MatMulFloatContext(Context):
+    """A product of two float32 matrices."""
+
+    template: ClassVar[str] = "kernels/portable/matmul_float.c.jinja"
+
+    matrices: Matrices
+    a_term: int  # from one term of a row of a to the next
+    down: Tile  # rows of y that are computed together
+    across: Tile  # columns of y that are computed together
+    is_tiled: bool  # several outputs are computed together
+    overlaps: bool  # some are computed twice
+    chunk: int  # products that are summed by themselves
+    is_chunked: bool  # there are several such sums
+    is_even: bool  # all of as many products
+
+
+def why_not_matmul_float(op: Operator, _setting: Setting) -> str | None:
+    """Serves every product of two computed float32 matrices."""
+    if isinstance(op, MatMul) and op.is_float:
+        return None
+    return f"{op.op_type} is not a product of two computed float32 matrices"
+
+
+def prepare_matmul_float(op: Operator, setting: Setting) -> Prepared:
+    """Operands that are constants become tables; no scratch."""
+    assert isinstance(op, MatMul)
+    matrices, tables = matrices_of(op, setting)
+    down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
+    chunk = min(op.block, matrices.terms)
+    context = MatMulFloatContext(
+        matrices=matrices,
+        a_term=a_term(op, setting),
+        down=down,
+        across=across,
+        is_tiled=down.size > 1 or across.size > 1,
+        overlaps=down.overlaps or across.overlaps,
+        chunk=chunk,
+        is_chunked=chunk < matrices.terms,
+        is_even=matrices.terms % chunk == 0,
+    )
+    return Prepared(tables, context, (), Certificate())
+
+
+MATMUL_FLOAT = Kernel(
+    "portable/matmul_float", MatMulFloatContext, frozenset(), why_not_matmul_float, prepare_matmul_float
+)

@@ -1,4 +1,4 @@
-"""portable/recurrent: LSTM and GRU in float32, one time step after the other; weights are codes or numbers."""
+"""portable/recurrent, dynamic_lstm, integer_lstm: LSTM and GRU, one time step after the other."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Operator, Recurrent, Tensor
+from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Int64s, IntegerLstm, Operator, Recurrent, Tensor
 from qcgen.ir.types import Array, DType
+from qcgen.kernels.integer_lstm import Lstm, prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 
 FLOAT_BYTES = 4
@@ -84,14 +85,14 @@ class RecurrentContext(Context):
     block: int  # products that are summed by themselves
 
 
-def why_not(op: Operator, _setting: Setting) -> str | None:
+def why_not_recurrent(op: Operator, _setting: Setting) -> str | None:
     """Serves every LSTM and GRU of float32 inputs."""
     if not isinstance(op, Recurrent):
         return f"{op.op_type} carries no state from step to step"
     return None if op.scale is None else "its inputs are codes"
 
 
-def prepare(op: Operator, setting: Setting) -> Prepared:
+def prepare_recurrent(op: Operator, setting: Setting) -> Prepared:
     """Weights in the order in which a step reads them: for each unit, for each term, those of its gates."""
     assert isinstance(op, Recurrent)
     late = op.kind == "lstm" or op.state_bias is not None
@@ -169,4 +170,98 @@ def _initial_states(op: Recurrent) -> dict[str, Tensor]:
     return {name: state for name, state in (("h", op.initial_h), ("c", op.initial_c)) if state is not None}
 
 
-RECURRENT = Kernel("portable/recurrent", RecurrentContext, frozenset(), why_not, prepare)
+RECURRENT = Kernel("portable/recurrent", RecurrentContext, frozenset(), why_not_recurrent, prepare_recurrent)
+
+
+LARGEST = 255
+"""The most that codes of 8 bits differ from their zero point."""
+
+
+@dataclass(frozen=True)
+class DynamicLstmContext(Context):
+    """A recurrent layer of one sequence."""
+
+    template: ClassVar[str] = "kernels/portable/dynamic_lstm.c.jinja"
+
+    steps: int  # of time
+    inputs: int  # elements of x in a step
+    units: int  # elements of a state
+    directions: int  # 1 or 2
+    has_backward: bool  # some direction begins with the last step
+    states: States  # the first and the last ones
+    input_type: str  # of a weight of the input
+    state_type: str  # of a weight of the state
+
+
+def why_not_dynamic_lstm(op: Operator, _setting: Setting) -> str | None:
+    """Serves every LSTM of codes."""
+    return None if isinstance(op, Recurrent) and op.scale is not None else f"{op.op_type} quantizes no state"
+
+
+def prepare_dynamic_lstm(op: Operator, setting: Setting) -> Prepared:
+    """A row of weights for each gate of each unit; zero points are subtracted from the codes of both factors."""
+    assert isinstance(op, Recurrent)
+    context = DynamicLstmContext(
+        steps=op.x.shape[0],
+        inputs=op.x.shape[2],
+        units=op.units,
+        directions=len(op.reverses),
+        has_backward=any(op.reverses),
+        states=States.of(op, setting),
+        input_type=DType.of(op.weights.codes).c,
+        state_type=DType.of(op.state_weights.codes).c,
+    )
+    bias = by_unit("bias", op.bias, "what is added to the sums")
+    constants = (*_rows("input", op.weights), *_rows("state", op.state_weights), bias, *initial_tables(op, setting))
+    reach = max(_reach(op.weights), _reach(op.state_weights))
+    scratch = Scratch(2 * op.units * 4 + (op.x.shape[2] + op.units) * 2, 4)
+    certificate = Certificate((-reach, reach))
+    return Prepared(constants, context, (scratch,), certificate)
+
+
+def _reach(weights: GateWeights) -> int:
+    """The largest magnitude of a sum."""
+    return LARGEST * int(np.abs(weights.codes.astype(np.int64)).sum(axis=-1).max())
+
+
+def _rows(role: str, weights: GateWeights) -> tuple[Constants, Constants]:
+    assert weights.scale is not None, "weights are codes"
+    directions, gates, units, length = weights.codes.shape
+    table = weights.codes.transpose(0, 2, 1, 3).reshape(directions * units * gates, length)
+    meaning = f"for each gate of each unit, weights of the {role}."
+    scale = by_unit(f"{role}_scale", weights.scale, "what sums are multiplied by")
+    return Constants(f"{role}_weights", DType.of(weights.codes).c, table, meaning), scale
+
+
+DYNAMIC_LSTM = Kernel(
+    "portable/dynamic_lstm", DynamicLstmContext, frozenset(), why_not_dynamic_lstm, prepare_dynamic_lstm
+)
+
+
+@dataclass(frozen=True)
+class IntegerLstmContext(Context):
+    """An LSTM in integers."""
+
+    template: ClassVar[str] = "kernels/portable/integer_lstm.c.jinja"
+
+    lstm: Lstm
+
+
+def why_not_integer_lstm(op: Operator, _setting: Setting) -> str | None:
+    """Serves every one."""
+    return why_no_integer_lstm(op)
+
+
+def prepare_integer_lstm(op: Operator, _setting: Setting) -> Prepared:
+    """Weights in the order in which a step reads them: for each unit, for each term, those of its gates."""
+    assert isinstance(op, IntegerLstm)
+    return prepare_lstm(op, IntegerLstmContext, _by_term)
+
+
+def _by_term(weights: Int64s) -> tuple[str, Int64s, str]:
+    return "int8_t", weights.reshape(len(weights), -1), "of a term those of the four gates"
+
+
+INTEGER_LSTM = Kernel(
+    "portable/integer_lstm", IntegerLstmContext, frozenset(), why_not_integer_lstm, prepare_integer_lstm
+)

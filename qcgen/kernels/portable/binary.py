@@ -1,0 +1,252 @@
+"""portable/quantized_binary, integer_binary, wide_binary, integer_unary: functions of quantized elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from qcgen.errors import prove
+from qcgen.ir.context import Context
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import BinaryKind, IntegerBinary, IntegerUnary, Operator, QuantizedBinary, Scaled, Sigmoid, Tensor
+from qcgen.kernels.binary import PairFunction, binary_nest, in_place_operands, prepare_binary, why_no_binary
+from qcgen.kernels.integer_lstm import logistic_table
+from qcgen.kernels.kernel import Kernel, Prepared, Setting
+from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
+
+
+@dataclass(frozen=True)
+class QuantizedBinaryContext(Context):
+    """A sum or product of codes."""
+
+    template: ClassVar[str] = "kernels/portable/quantized_binary.c.jinja"
+
+    function: PairFunction
+    nest: LoopNest  # the loops over the elements of y
+
+
+def why_not_quantized_binary(op: Operator, _setting: Setting) -> str | None:
+    """Serves every sum and product of quantized tensors."""
+    return why_no_binary(op)
+
+
+def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
+    """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
+    assert isinstance(op, QuantizedBinary)
+    found = prepare_binary(op, setting)
+    context = QuantizedBinaryContext(found.function, found.nest)
+    return Prepared(found.constants, context, (), found.certificate, found.in_place)
+
+
+QUANTIZED_BINARY = Kernel(
+    "portable/quantized_binary", QuantizedBinaryContext, frozenset(), why_not_quantized_binary, prepare_quantized_binary
+)
+
+
+@dataclass(frozen=True)
+class IntegerBinaryContext(Context):
+    """What becomes of two codes."""
+
+    template: ClassVar[str] = "kernels/portable/integer_binary.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    types: Mapping[str, str]  # of C, by "a", "b", "y"
+    zero_points: Mapping[str, int]  # of codes, by the same names
+    by: IntegerBinary  # the multipliers
+    factor: int  # of operands before them
+    is_bounded_below: bool  # codes may be below the lowest one
+    scales_operands: bool  # before they are added, not of a product
+    total: str  # of both in C
+    given: tuple[str, ...]  # operands that are parameters: "a", "b"
+    constant: tuple[str, ...]  # operands that are tables
+    is_in_place: bool  # y may lie over an operand
+
+
+_TOTALS: Mapping[BinaryKind, str] = {
+    "add": "a + b",
+    "mul": "a * b",
+    "squared_difference": "(a - b) * (a - b)",
+    "sub": "a - b",
+}
+
+
+def why_not_integer_binary(op: Operator, _setting: Setting) -> str | None:
+    """Serves every square of a difference, and sums, differences and products of 16 bits."""
+    if isinstance(op, QuantizedBinary) and op.by is not None and (op.is_wide or op.kind == "squared_difference"):
+        return None
+    return f"{op.op_type} has a table of all pairs, or is in onnxruntime's arithmetic"
+
+
+def prepare_integer_binary(op: Operator, setting: Setting) -> Prepared:
+    """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
+    assert isinstance(op, QuantizedBinary)
+    assert op.by is not None, "it is TensorFlow Lite's"
+    prove(max(op.by.a[1], op.by.b[1], op.by.y[1]) <= 0, "no scale is above 1")
+    _prove_room(op, op.by)
+    nest, tables = binary_nest(op.a, op.b, op.y, setting)
+    in_place = in_place_operands(op.a, op.b, nest, setting)
+    tensors = {"a": op.a, "b": op.b, "y": op.y}
+    context = IntegerBinaryContext(
+        nest=nest,
+        types={name: tensor.dtype.c for name, tensor in tensors.items()},
+        zero_points={name: tensor.zero_point or 0 for name, tensor in tensors.items()},
+        by=op.by,
+        factor=1 << op.by.shift,
+        is_bounded_below=op.kind != "squared_difference" or (op.y.zero_point or 0) < op.by.low,
+        scales_operands=op.kind != "mul",
+        total=_TOTALS[op.kind],
+        given=tuple(name for name in ("a", "b") if name not in tables),
+        constant=tuple(sorted(tables)),
+        is_in_place=bool(in_place),
+    )
+    return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
+
+
+def _prove_room(op: QuantizedBinary, by: IntegerBinary) -> None:
+    """Operands are halved at least by their multipliers."""
+    first, second = (max(x.dtype.high - (x.zero_point or 0), (x.zero_point or 0) - x.dtype.low) for x in (op.a, op.b))
+    if op.kind == "mul":
+        prove(first * second < 2**31, "no product leaves int32")
+        return
+    reach = max(first, second) << by.shift
+    prove(reach < 2**31, "no operand leaves int32")
+    prove(op.kind != "squared_difference" or reach**2 < 2**31, "no square leaves int32")
+
+
+INTEGER_BINARY = Kernel(
+    "portable/integer_binary", IntegerBinaryContext, frozenset(), why_not_integer_binary, prepare_integer_binary
+)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A quantized tensor as the template writes it."""
+
+    c_type: str
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class WideBinaryContext(Context):
+    """A sum, difference or product of codes in float32."""
+
+    template: ClassVar[str] = "kernels/portable/wide_binary.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    result: str  # what it is, in words
+    sign: str  # in C, of a sum or difference; "": a product
+    tensors: Mapping[str, Coded]  # by "a", "b", "y"
+    low: int  # the lowest code of y less the zero point
+    high: int  # the highest code of y less the zero point
+    given: tuple[str, ...]  # operands that are parameters: "a", "b"
+    constant: tuple[str, ...]  # operands that are tables
+    is_in_place: bool  # y may lie over an operand
+
+
+_RESULTS: Mapping[BinaryKind, str] = {"add": "sum", "mul": "product", "sub": "difference"}
+_SIGNS: Mapping[BinaryKind, str] = {"add": "+", "mul": "", "sub": "-"}
+
+
+def why_not_wide_binary(op: Operator, _setting: Setting) -> str | None:
+    """Serves sums, differences and products where a tensor has 16 bits."""
+    if not isinstance(op, QuantizedBinary):
+        return f"{op.op_type} is not a sum or product of quantized tensors"
+    return None if op.is_wide and op.by is None else "no tensor has 16 bits, or it is in TensorFlow Lite's integers"
+
+
+def prepare_wide_binary(op: Operator, setting: Setting) -> Prepared:
+    """Constant operands become tables in the order of y; y may lie over an operand of its size."""
+    assert isinstance(op, QuantizedBinary)
+    nest, tables = binary_nest(op.a, op.b, op.y, setting)
+    operands = (op.a, op.b)
+    free = in_place_operands(*operands, nest, setting)
+    in_place = tuple(number for number in free if operands[number].dtype.bytes == op.y.dtype.bytes)
+    tensors = {name: _coded(tensor) for name, tensor in (("a", op.a), ("b", op.b), ("y", op.y))}
+    context = WideBinaryContext(
+        nest=nest,
+        result=_RESULTS[op.kind],
+        sign=_SIGNS[op.kind],
+        tensors=tensors,
+        low=op.y.dtype.low - tensors["y"].zero_point,
+        high=op.y.dtype.high - tensors["y"].zero_point,
+        given=tuple(name for name in ("a", "b") if name not in tables),
+        constant=tuple(sorted(tables)),
+        is_in_place=bool(in_place),
+    )
+    return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
+
+
+def _coded(tensor: Tensor) -> Coded:
+    assert tensor.scale is not None, "the tensor is quantized"
+    return Coded(tensor.dtype.c, tensor.scale, tensor.zero_point or 0)
+
+
+WIDE_BINARY = Kernel("portable/wide_binary", WideBinaryContext, frozenset(), why_not_wide_binary, prepare_wide_binary)
+
+
+SIGMOIDS = {"logistic": "integer_logistic", "tanh": "integer_tangent"}
+"""The functions of ``templates/library/`` that compute them."""
+
+
+@dataclass(frozen=True)
+class IntegerUnaryContext(Context):
+    """A function of codes."""
+
+    template: ClassVar[str] = "kernels/portable/integer_unary.c.jinja"
+
+    nest: LoopNest  # the loops over the elements of y
+    x_type: str  # of C
+    y_type: str  # of C
+    x_zero_point: int  # of codes of x
+    y_zero_point: int  # of codes of y
+    scales: Scaled | None  # the multipliers and exponents
+    is_one: bool  # both are the same
+    sigmoid: Sigmoid | None  # or what a sigmoid is taken of
+    half: int  # that is added before its shift
+    function: str  # the sigmoid in C, without the prefix
+    low: int | None  # the lowest code of y; None where no code is below it
+    high: int | None  # the same of the highest
+
+
+def why_not_integer_unary(op: Operator, _setting: Setting) -> str | None:
+    """Serves every one."""
+    return None if isinstance(op, IntegerUnary) else f"{op.op_type} is not a function of codes of 16 bits"
+
+
+def prepare_integer_unary(op: Operator, setting: Setting) -> Prepared:
+    """Two multiplications at most per element, or a line between two numbers of a table; y may lie over x."""
+    assert isinstance(op, IntegerUnary)
+    by, reach = op.function, op.x.dtype.high - op.x.dtype.low
+    sigmoid, scales = (by, None) if isinstance(by, Sigmoid) else (None, by)
+    if scales is not None:
+        parts = (scales.above, scales.below)
+        prove(all(reach << max(exponent, 0) < 2**30 for _, exponent in parts), "no code leaves int32")
+    if sigmoid is not None:
+        prove(reach * sigmoid.multiplier + 2**sigmoid.shift < 2**31, "no code leaves int32")
+    is_clamped = sigmoid is None and op.y.dtype.bytes < 4
+    nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    function = SIGMOIDS[sigmoid.kind] if sigmoid is not None else ""
+    context = IntegerUnaryContext(
+        nest=nest,
+        x_type=op.x.dtype.c,
+        y_type=op.y.dtype.c,
+        x_zero_point=op.x.zero_point or 0,
+        y_zero_point=op.y.zero_point or 0,
+        scales=scales,
+        is_one=scales is not None and scales.above == scales.below,
+        sigmoid=sigmoid,
+        half=1 << sigmoid.shift >> 1 if sigmoid is not None else 0,
+        function=function,
+        low=op.low if is_clamped else None,
+        high=op.high if is_clamped else None,
+    )
+    is_in_place = "x" in nest.same_places and op.x.dtype.bytes == op.y.dtype.bytes
+    constants = (logistic_table(),) if sigmoid is not None else ()
+    return Prepared(constants, context, (), Certificate(), (0,) if is_in_place else ())
+
+
+INTEGER_UNARY = Kernel(
+    "portable/integer_unary", IntegerUnaryContext, frozenset(), why_not_integer_unary, prepare_integer_unary
+)

@@ -76,6 +76,14 @@ def test_a_piece_in_front_of_what_it_uses_is_found():
     assert out_of_order(Library([f"{PREAMBLE}{second}\n{first}"])) == {}
 
 
+def test_a_struct_is_a_piece_that_functions_need():
+    struct = "struct qcgen_pair {\n    int32_t low, high;\n};\n"
+    function = "static int32_t qcgen_sum(const struct qcgen_pair *pair)\n{\n    return pair->low + pair->high;\n}\n"
+    found = Library([f"{PREAMBLE}{struct}\n{function}"])
+    assert [sorted(piece.defined) for piece in found.pieces] == [["pair"], ["sum"]]
+    assert found.needed(["net_sum(&x);"], "net") == [each.replace("qcgen_", "net_") for each in (struct, function)]
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_node_with_the_name_of_a_function_gets_another_symbol(isa):
     names = {name for piece in rendered(isa).pieces for name in piece.defined}

@@ -131,7 +131,8 @@ class Use:
 
 def common(op, prefix, symbol, tables):
     """The names that every template gets; ``tables`` have roles."""
-    return {"prefix": prefix, "symbol": symbol, "tables": {t.role: f"{symbol}_{t.role}" for t in tables}, "op": op}
+    names = {t.role: f"{symbol}_{t.role}" for t in tables}
+    return {"prefix": prefix, "symbol": symbol, "tables": names, "op": op, "layer_type": ""}
 
 
 def declared_names(kind: type[Context]) -> list[str]:

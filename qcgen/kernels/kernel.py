@@ -151,8 +151,9 @@ class Prepared:
     returns_status: bool = False
 
 
-COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op"})
-"""What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, the operator."""
+COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "op", "layer_type"})
+"""What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, the operator
+and, of a function that layers share, the type in C of what a layer has for itself, else ""."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ FILES = (
     "float32.h",
     "dynamic.h",
     "dsp.h",
+    "dsp_depthwise.h",
     "helium.h",
     "scalar.h.jinja",
     "dot.h",

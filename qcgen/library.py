@@ -22,6 +22,7 @@ FILES = (
     "dynamic.h",
     "dsp.h",
     "dsp_depthwise.h",
+    "dsp_winograd.h",
     "helium.h",
     "scalar.h.jinja",
     "dot.h",

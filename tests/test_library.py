@@ -15,11 +15,8 @@ from qcgen.render import library as rendered
 
 ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
-CORES = {
-    "dsp.h": ("cortex-m4", "cortex-m33"),
-    "dsp_depthwise.h": ("cortex-m4", "cortex-m33"),
-    "helium.h": ("cortex-m55",),
-}
+DSP_CORES = ("cortex-m4", "cortex-m33")
+CORES = {"helium.h": ("cortex-m55",), **dict.fromkeys(("dsp.h", "dsp_depthwise.h", "dsp_winograd.h"), DSP_CORES)}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'

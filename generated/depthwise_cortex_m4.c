@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x5935c90e
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xec8df8fb
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -151,6 +151,319 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_saturate_s8(in
 #endif
 }
 
+/* Two weights in a word: by columns those of rows 0 and 1, then of rows 2 and 3; of a last odd row columns 0 and 1, and
+   column 2. In flash words without weights are left out. */
+struct depthwise_cortex_m4_dsp_depthwise_taps {
+    int32_t upper[3], middle[3], lower[2];
+};
+
+/* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
+   the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
+   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. */
+struct depthwise_cortex_m4_dsp_depthwise_layer {
+    int32_t channels;
+    int32_t in_rows, in_columns, out_rows, out_columns;
+    int32_t rows, columns;             /* of the kernel: up to 5 rows, 3 columns or 1 */
+    int32_t row_stride, column_stride; /* for kernels of 3 columns the latter is 1 or 2 */
+    int32_t above, left;               /* rows and columns of padding before the image */
+    int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
+    int32_t is_unsigned;
+    /* 8 or 16: weights are [rows][columns]; 32: words as in struct depthwise_cortex_m4_dsp_depthwise_taps */
+    int32_t weight_bits;
+    int32_t scale;       /* times which weights of 8 or 16 bits are taken, as sums are */
+    int32_t y_bytes;     /* of an output */
+    int32_t turns;       /* of three or more outputs in a round of the loop over columns: 1 or 3 */
+};
+
+/* A channel and what its output step needs; `layer` is for functions that layers share. */
+struct depthwise_cortex_m4_dsp_depthwise_channel {
+    const void *layer;
+    int32_t m, bias, multiplier, offset;
+};
+
+/* A row of windows, of which the kernel's rows from `top` to `bottom` - 1 are on the image. */
+struct depthwise_cortex_m4_dsp_depthwise_row {
+    const struct depthwise_cortex_m4_dsp_depthwise_layer *layer;
+    const struct depthwise_cortex_m4_dsp_depthwise_channel *channel;
+    struct depthwise_cortex_m4_dsp_depthwise_taps taps;
+    int32_t top, bottom;
+    int32_t initial; /* sums, with the share of the rows that are not on the image */
+};
+
+/* A column under them, as struct depthwise_cortex_m4_dsp_depthwise_taps is; a row alone is in the lower half. */
+struct depthwise_cortex_m4_dsp_depthwise_column {
+    int32_t upper, middle, lower;
+};
+
+/* Stores the code of a sum. */
+typedef void depthwise_cortex_m4_dsp_depthwise_store(const struct depthwise_cortex_m4_dsp_depthwise_channel *channel,
+    int32_t sum, void *out);
+
+/* Computes a row of outputs; in is the image's first element in row `top` of its windows. */
+typedef void depthwise_cortex_m4_dsp_depthwise_outputs(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int8_t *out,
+        depthwise_cortex_m4_dsp_depthwise_store *store);
+
+/* Of a column of the image the element under a row of the kernel. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_one(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t row)
+{
+    const int8_t *const element = in + (row - r->top) * r->layer->in_columns * r->layer->channels;
+
+    return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)element : (int32_t)*element;
+}
+
+/* The same of two rows, or of what of them is on the image. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_two(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t row)
+{
+    const int32_t low = row >= r->top && row < r->bottom ? depthwise_cortex_m4_dsp_depthwise_one(r, in, row) : 0;
+    const int32_t high = row + 1 >= r->top && row + 1 < r->bottom
+        ? depthwise_cortex_m4_dsp_depthwise_one(r, in, row + 1) : 0;
+
+    return row < r->top ? high : row + 1 < r->bottom ? depthwise_cortex_m4_dsp_pair(low, high) : low;
+}
+
+static DEPTHWISE_CORTEX_M4_INLINE struct depthwise_cortex_m4_dsp_depthwise_column
+depthwise_cortex_m4_dsp_depthwise_read(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
+{
+    const int32_t rows = r->layer->rows;
+    struct depthwise_cortex_m4_dsp_depthwise_column x;
+
+    x.upper = rows >= 2 ? depthwise_cortex_m4_dsp_depthwise_two(r, in, 0) : 0;
+    x.middle = rows >= 4 ? depthwise_cortex_m4_dsp_depthwise_two(r, in, 2) : 0;
+    x.lower = rows % 2 && r->top < rows && r->bottom == rows ? depthwise_cortex_m4_dsp_depthwise_one(r, in, rows - 1)
+        : 0;
+    return x;
+}
+
+/* A sum, plus the products of what was read of two rows. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add_two(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, int32_t row, int32_t x, int32_t taps, int32_t sum)
+{
+    if (row >= r->top && row + 1 < r->bottom) {
+        return depthwise_cortex_m4_dsp_dot(x, taps, sum);
+    }
+    if (row >= r->top && row < r->bottom) {
+        return depthwise_cortex_m4_dsp_low_by_low(x, taps, sum);
+    }
+    return row + 1 >= r->top && row + 1 < r->bottom ? depthwise_cortex_m4_dsp_low_by_high(x, taps, sum) : sum;
+}
+
+/* A sum, plus the products of a column with column k of the weights. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, struct depthwise_cortex_m4_dsp_depthwise_column x, int32_t k,
+        int32_t sum)
+{
+    const int32_t rows = r->layer->rows;
+
+    sum = rows >= 2 ? depthwise_cortex_m4_dsp_depthwise_add_two(r, 0, x.upper, r->taps.upper[k], sum) : sum;
+    sum = rows >= 4 ? depthwise_cortex_m4_dsp_depthwise_add_two(r, 2, x.middle, r->taps.middle[k], sum) : sum;
+    if (rows % 2 && r->top < rows && r->bottom == rows) {
+        sum = k == 1 ? depthwise_cortex_m4_dsp_low_by_high(x.lower, r->taps.lower[0], sum)
+                     : depthwise_cortex_m4_dsp_low_by_low(x.lower, r->taps.lower[k / 2], sum);
+    }
+    return sum;
+}
+
+/* The same for a column outside the image. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add_outside(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, int32_t k, int32_t sum)
+{
+    const int32_t pair = (int32_t)(((uint32_t)r->layer->zero_point & 0xffffu) * 0x10001u);
+    const struct depthwise_cortex_m4_dsp_depthwise_column outside = { pair, pair, pair };
+
+    return pair ? depthwise_cortex_m4_dsp_depthwise_add(r, outside, k, sum) : sum;
+}
+
+/* The sum of the first output, with column 0 of its window. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_begin(const struct
+    depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
+{
+    return r->layer->left ? depthwise_cortex_m4_dsp_depthwise_add_outside(r, 0, r->initial)
+                          : depthwise_cortex_m4_dsp_depthwise_add(r, depthwise_cortex_m4_dsp_depthwise_read(r, in), 0,
+                              r->initial);
+}
+
+/* Stride 2: of two columns the second ends one sum and starts the next. */
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_step_2(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t *ends, int32_t *starts,
+    int8_t *out,
+    depthwise_cortex_m4_dsp_depthwise_store *store)
+{
+    struct depthwise_cortex_m4_dsp_depthwise_column x = depthwise_cortex_m4_dsp_depthwise_read(r, in);
+
+    *ends = depthwise_cortex_m4_dsp_depthwise_add(r, x, 1, *ends);
+    x = depthwise_cortex_m4_dsp_depthwise_read(r, in + r->layer->channels);
+    *ends = depthwise_cortex_m4_dsp_depthwise_add(r, x, 2, *ends);
+    *starts = depthwise_cortex_m4_dsp_depthwise_add(r, x, 0, r->initial);
+    store(r->channel, *ends, out);
+}
+
+/* Four outputs with stride 2: two sums take turns. */
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_turn_2(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t *a, int32_t *b, int8_t *out,
+    depthwise_cortex_m4_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
+
+    depthwise_cortex_m4_dsp_depthwise_step_2(r, in, a, b, out, store);
+    depthwise_cortex_m4_dsp_depthwise_step_2(r, in + 2 * pixel, b, a, out + step, store);
+    depthwise_cortex_m4_dsp_depthwise_step_2(r, in + 4 * pixel, a, b, out + 2 * step, store);
+    depthwise_cortex_m4_dsp_depthwise_step_2(r, in + 6 * pixel, b, a, out + 3 * step, store);
+}
+
+/* A row of outputs with stride 2 along columns. */
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_outputs_2(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int8_t *out,
+        depthwise_cortex_m4_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
+    const int32_t inside = (r->layer->in_columns + r->layer->left - 1) / 2; /* outputs with their last column inside */
+    const int32_t turns = (r->layer->turns + 1) / 2, rest = inside % 4;
+    int32_t a = depthwise_cortex_m4_dsp_depthwise_begin(r, in), b = 0;
+
+    in += (1 - r->layer->left) * pixel;
+    for (int32_t i = 0; i < inside / (4 * turns); i++) {
+        depthwise_cortex_m4_dsp_depthwise_turn_2(r, in, &a, &b, out, store);
+        if (turns == 2) {
+            depthwise_cortex_m4_dsp_depthwise_turn_2(r, in + 8 * pixel, &a, &b, out + 4 * step, store);
+        }
+        in += 8 * turns * pixel;
+        out += 4 * turns * step;
+    }
+    for (int32_t i = 0; i < inside / 4 % turns; i++) {
+        depthwise_cortex_m4_dsp_depthwise_turn_2(r, in, &a, &b, out, store);
+        in += 8 * pixel;
+        out += 4 * step;
+    }
+    if (rest > 0) {
+        depthwise_cortex_m4_dsp_depthwise_step_2(r, in, &a, &b, out, store);
+    }
+    if (rest > 1) {
+        depthwise_cortex_m4_dsp_depthwise_step_2(r, in + 2 * pixel, &b, &a, out + step, store);
+    }
+    if (rest > 2) {
+        depthwise_cortex_m4_dsp_depthwise_step_2(r, in + 4 * pixel, &a, &b, out + 2 * step, store);
+    }
+    if (inside < r->layer->out_columns) {
+        const struct depthwise_cortex_m4_dsp_depthwise_column x =
+            depthwise_cortex_m4_dsp_depthwise_read(r, in + 2 * rest * pixel);
+
+        a = depthwise_cortex_m4_dsp_depthwise_add(r, x, 1, rest % 2 ? b : a);
+        a = depthwise_cortex_m4_dsp_depthwise_add_outside(r, 2, a);
+        store(r->channel, a, out + rest * step);
+    }
+}
+
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_tap(
+    const struct depthwise_cortex_m4_dsp_depthwise_layer *layer, const void *weights, int32_t i)
+{
+    return (layer->weight_bits == 8 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i]) * layer->scale;
+}
+
+/* The word of weights that begins with column k of a row, 0 if there is none. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_word(
+    const struct depthwise_cortex_m4_dsp_depthwise_layer *layer, const void *weights, int32_t row, int32_t k)
+{
+    const int is_last = row == layer->rows - 1;
+    const int32_t low = row * layer->columns + k, high = low + (is_last ? 1 : layer->columns);
+
+    if (row >= layer->rows || k >= layer->columns) {
+        return 0;
+    }
+    if (layer->weight_bits == 32) {
+        return ((const int32_t *)weights)[row / 2 * layer->columns + (is_last ? k / 2 : k)];
+    }
+    return depthwise_cortex_m4_dsp_pair(depthwise_cortex_m4_dsp_depthwise_tap(layer, weights, low),
+        is_last && k + 1 >= layer->columns ? 0 : depthwise_cortex_m4_dsp_depthwise_tap(layer, weights, high));
+}
+
+static DEPTHWISE_CORTEX_M4_INLINE struct depthwise_cortex_m4_dsp_depthwise_taps depthwise_cortex_m4_dsp_depthwise_load(
+    const struct depthwise_cortex_m4_dsp_depthwise_layer *layer, const void *weights)
+{
+    const int32_t none = layer->rows, upper = none >= 2 ? 0 : none, middle = none >= 4 ? 2 : none;
+    const int32_t lower = none % 2 ? none - 1 : none;
+    struct depthwise_cortex_m4_dsp_depthwise_taps taps;
+
+    taps.upper[0] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, upper, 0);
+    taps.upper[1] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, upper, 1);
+    taps.upper[2] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, upper, 2);
+    taps.middle[0] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, middle, 0);
+    taps.middle[1] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, middle, 1);
+    taps.middle[2] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, middle, 2);
+    taps.lower[0] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, lower, 0);
+    taps.lower[1] = depthwise_cortex_m4_dsp_depthwise_word(layer, weights, lower, 2);
+    return taps;
+}
+
+/* A sum, plus the products of the kernel's rows from `top` to `bottom` - 1, which are not on the image. */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_lost(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, int32_t top, int32_t bottom, int32_t sum)
+{
+    const struct depthwise_cortex_m4_dsp_depthwise_row lost = { r->layer, r->channel, r->taps, top, bottom, 0 };
+
+    sum = depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 0, sum);
+    if (r->layer->columns == 3) {
+        sum = depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 1, sum);
+        sum = depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 2, sum);
+    }
+    return sum;
+}
+
+/* Row i of a channel's outputs, whose windows are not wholly on the image; x and y are the channel's first elements. */
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_border(
+    struct depthwise_cortex_m4_dsp_depthwise_row *r, int32_t i, const int8_t *x, int8_t *y,
+    depthwise_cortex_m4_dsp_depthwise_outputs *outputs,
+    depthwise_cortex_m4_dsp_depthwise_store *store)
+{
+    const struct depthwise_cortex_m4_dsp_depthwise_layer *const layer = r->layer;
+    const int32_t first = i * layer->row_stride - layer->above, beyond = layer->in_rows - first;
+
+    r->top = first < 0 ? -first : 0;
+    r->bottom = beyond < layer->rows ? beyond : layer->rows;
+    r->initial = depthwise_cortex_m4_dsp_depthwise_lost(r, 0, r->top, r->channel->bias);
+    r->initial = depthwise_cortex_m4_dsp_depthwise_lost(r, r->bottom, layer->rows, r->initial);
+    outputs(r, x + (first + r->top) * layer->in_columns * layer->channels,
+        y + i * layer->out_columns * layer->channels * layer->y_bytes, store);
+}
+
+/* All outputs of a channel. */
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_channel_of(const struct
+depthwise_cortex_m4_dsp_depthwise_layer *layer,
+    const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
+    depthwise_cortex_m4_dsp_depthwise_outputs *outputs, depthwise_cortex_m4_dsp_depthwise_store *store)
+{
+    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above;
+    const int32_t in_row = layer->in_columns * layer->channels;
+    const int32_t out_row = layer->out_columns * layer->channels * layer->y_bytes;
+    const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
+    const int32_t inside = (layer->in_rows + above - rows + stride) / stride; /* the first that ends below it */
+    const int32_t end = inside < begin ? begin : inside;
+    struct depthwise_cortex_m4_dsp_depthwise_row r =
+        { layer, channel, depthwise_cortex_m4_dsp_depthwise_load(layer, weights), 0, rows, 0 };
+
+    if (begin > 0) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, 0, x, y, outputs, store);
+    }
+    if (begin > 1) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, 1, x, y, outputs, store);
+    }
+    r.top = 0;
+    r.bottom = rows;
+    r.initial = channel->bias;
+    for (int32_t i = begin; i < inside; i++) {
+        outputs(&r, x + (i * stride - above) * in_row, y + i * out_row, store);
+    }
+    if (end < layer->out_rows) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, end, x, y, outputs, store);
+    }
+    if (end + 1 < layer->out_rows) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, end + 1, x, y, outputs, store);
+    }
+}
+
 /* depthwise_cortex_m4_conv1: weights [8 channels][9 taps]. */
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const int8_t depthwise_cortex_m4_conv1_weights[8 * 9] = {
       62,    2,   66,   13,   12,  -19,   70, -100,  -16,
@@ -186,123 +499,29 @@ DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_cod
     return (int8_t)code;
 }
 
-/* All outputs of one channel; x and y are its first elements. A w is two weights, times 256 as sums are. */
+static const struct depthwise_cortex_m4_dsp_depthwise_layer depthwise_cortex_m4_conv1_layer = {
+    .channels = 8, .in_rows = 10, .in_columns = 10, .out_rows = 5, .out_columns = 5,
+    .rows = 3, .columns = 3, .row_stride = 2, .column_stride = 2, .above = 0, .left = 0,
+    .zero_point = -128, .is_unsigned = 0, .weight_bits = 8, .scale = 256, .y_bytes = 1, .turns = 1
+};
+
+/* Stores the code of a sum of a channel. */
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_conv1_store(
+    const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out)
+{
+    *(int8_t *)out = depthwise_cortex_m4_conv1_code(sum, channel->multiplier);
+}
+
+/* All outputs of one channel; x and y are its first elements. */
 DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const int8_t *x, int8_t *y, int32_t m)
 {
-    enum { CHANNELS = 8, IN_ROW = 10 * CHANNELS, OUT_ROW = 5 * CHANNELS };
-    const int32_t zero_points = (int32_t)0xff80ff80u; /* two elements outside the image */
-    const int8_t *const weights = depthwise_cortex_m4_conv1_weights + 9 * m;
-    const int32_t w0 = depthwise_cortex_m4_dsp_pair(weights[0] * 256, weights[3] * 256);
-    const int32_t w1 = depthwise_cortex_m4_dsp_pair(weights[1] * 256, weights[4] * 256);
-    const int32_t w2 = depthwise_cortex_m4_dsp_pair(weights[2] * 256, weights[5] * 256);
-    const int32_t w3 = depthwise_cortex_m4_dsp_pair(weights[6] * 256, weights[7] * 256);
-    const int32_t w4 = depthwise_cortex_m4_dsp_pair(weights[8] * 256, 0);
-    const int32_t multiplier = depthwise_cortex_m4_conv1_multiplier[m];
-    int32_t sum0, sum1, x0, x1;
+    const struct depthwise_cortex_m4_dsp_depthwise_channel channel = {
+        .m = m, .bias = depthwise_cortex_m4_conv1_bias[m], .multiplier = depthwise_cortex_m4_conv1_multiplier[m]
+    };
 
-    {
-        const int32_t bias = depthwise_cortex_m4_conv1_bias[m];
-
-        for (int32_t row = 0; row < 4; row++) {
-            const int8_t *const in = x + row * 2 * IN_ROW;
-            int8_t *const out = y + row * OUT_ROW;
-
-            x0 = depthwise_cortex_m4_dsp_pair(in[0], in[IN_ROW]);
-            x1 = in[2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            x0 = depthwise_cortex_m4_dsp_pair(in[CHANNELS], in[CHANNELS + IN_ROW]);
-            x1 = in[CHANNELS + 2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + IN_ROW]);
-            x1 = in[2 * CHANNELS + 2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
-            out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + IN_ROW]);
-            x1 = in[3 * CHANNELS + 2 * IN_ROW];
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum1);
-            x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + IN_ROW]);
-            x1 = in[4 * CHANNELS + 2 * IN_ROW];
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            out[CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + IN_ROW]);
-            x1 = in[5 * CHANNELS + 2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + IN_ROW]);
-            x1 = in[6 * CHANNELS + 2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum0);
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum1);
-            out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + IN_ROW]);
-            x1 = in[7 * CHANNELS + 2 * IN_ROW];
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum1);
-            x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + IN_ROW]);
-            x1 = in[8 * CHANNELS + 2 * IN_ROW];
-            sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
-            sum1 = depthwise_cortex_m4_dsp_low_by_low(x1, w4, sum1);
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(x1, w3, sum0);
-            out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-            x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + IN_ROW]);
-            x1 = in[9 * CHANNELS + 2 * IN_ROW];
-            sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_high(x1, w3, sum0);
-            sum0 = depthwise_cortex_m4_dsp_dot(zero_points, w2, sum0);
-            sum0 = depthwise_cortex_m4_dsp_low_by_low(zero_points, w4, sum0);
-            out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-        }
-    }
-    {
-        int32_t bias = depthwise_cortex_m4_conv1_bias[m];
-
-        bias = depthwise_cortex_m4_dsp_dot(zero_points, w3, bias);
-        bias = depthwise_cortex_m4_dsp_low_by_low(zero_points, w4, bias);
-        const int8_t *const in = x + 8 * IN_ROW;
-        int8_t *const out = y + 4 * OUT_ROW;
-
-        x0 = depthwise_cortex_m4_dsp_pair(in[0], in[IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-        x0 = depthwise_cortex_m4_dsp_pair(in[CHANNELS], in[CHANNELS + IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        x0 = depthwise_cortex_m4_dsp_pair(in[2 * CHANNELS], in[2 * CHANNELS + IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-        out[0] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[3 * CHANNELS], in[3 * CHANNELS + IN_ROW]);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
-        x0 = depthwise_cortex_m4_dsp_pair(in[4 * CHANNELS], in[4 * CHANNELS + IN_ROW]);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-        out[CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[5 * CHANNELS], in[5 * CHANNELS + IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        x0 = depthwise_cortex_m4_dsp_pair(in[6 * CHANNELS], in[6 * CHANNELS + IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w2, sum0);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-        out[2 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[7 * CHANNELS], in[7 * CHANNELS + IN_ROW]);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w1, sum1);
-        x0 = depthwise_cortex_m4_dsp_pair(in[8 * CHANNELS], in[8 * CHANNELS + IN_ROW]);
-        sum1 = depthwise_cortex_m4_dsp_dot(x0, w2, sum1);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w0, bias);
-        out[3 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum1, multiplier);
-        x0 = depthwise_cortex_m4_dsp_pair(in[9 * CHANNELS], in[9 * CHANNELS + IN_ROW]);
-        sum0 = depthwise_cortex_m4_dsp_dot(x0, w1, sum0);
-        sum0 = depthwise_cortex_m4_dsp_dot(zero_points, w2, sum0);
-        out[4 * CHANNELS] = depthwise_cortex_m4_conv1_code(sum0, multiplier);
-    }
+    depthwise_cortex_m4_dsp_depthwise_channel_of(&depthwise_cortex_m4_conv1_layer, &channel,
+    depthwise_cortex_m4_conv1_weights + 9 * m,
+        x, y, depthwise_cortex_m4_dsp_depthwise_outputs_2, depthwise_cortex_m4_conv1_store);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x02a979b8
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x8cadf96b
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -282,6 +282,70 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_saturate_s8(
 #endif
 }
 
+/* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_evaluate_6(uint32_t *d)
+{
+    const uint32_t even1 = d[4] - (d[2] << 2), odd1 = d[3] - (d[1] << 2);
+    const uint32_t even2 = d[4] - d[2], odd2 = d[3] - d[1];
+
+    d[0] = even2 + ((d[0] - d[2]) << 2);
+    d[5] = d[5] - d[3] - (odd2 << 2);
+    d[1] = even1 + odd1;
+    d[2] = even1 - odd1;
+    d[3] = even2 + (odd2 << 1);
+    d[4] = even2 - (odd2 << 1);
+}
+
+/* 2 to 5 neighbouring outputs, times 24, from the products at 6 points; that at infinity counts twice. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_interpolate_6(uint32_t *t, int32_t outputs)
+{
+    const uint32_t even1 = t[1] + t[2], odd1 = t[1] - t[2];
+    const uint32_t even2 = t[3] + t[4], odd2 = t[3] - t[4];
+
+    t[0] = t[0] + even1 + even2;
+    t[1] = odd1 + (odd2 << 1);
+    if (outputs > 2) {
+        t[2] = even1 + (even2 << 2);
+    }
+    if (outputs > 3) {
+        t[3] = odd1 + (odd2 << 3);
+    }
+    if (outputs > 4) {
+        t[4] = even1 + (even2 << 4);
+    }
+    t[outputs - 1] += t[5] << 1;
+}
+
+/* 2 to 5 neighbouring weights become multiples of their values at 6 points, so that all are whole. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_transform_6(uint32_t *d, int32_t taps)
+{
+    const uint32_t even1 = d[0] + (taps > 2 ? d[2] : 0) + (taps > 4 ? d[4] : 0);
+    const uint32_t odd1 = d[1] + (taps > 3 ? d[3] : 0);
+    const uint32_t even2 = d[0] + (taps > 2 ? d[2] << 2 : 0) + (taps > 4 ? d[4] << 4 : 0);
+    const uint32_t odd2 = (d[1] << 1) + (taps > 3 ? d[3] << 3 : 0);
+
+    d[5] = 12 * d[taps - 1];
+    d[0] = 6 * d[0];
+    d[1] = 0 - 4 * (even1 + odd1);
+    d[2] = 0 - 4 * (even1 - odd1);
+    d[3] = even2 + odd2;
+    d[4] = even2 - odd2;
+}
+
+/* Of the weights of four input channels numbers half and half + 2, as lower + 65536 * upper; bytes are 128 larger. */
+static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_dsp_weights_of(const uint8_t *four, int32_t half)
+{
+    const uint32_t word = (uint32_t)network_within_flash_dsp_load_word(four) >> (8 * half);
+
+    return (uint32_t)network_within_flash_dsp_even_u8((int32_t)word) - UINT32_C(0x800080);
+}
+
+/* lower + 65536 * upper, both within 16 bits, as a pair. */
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_pair_of(uint32_t two)
+{
+    return (int32_t)((two + UINT32_C(0x8000)) ^ UINT32_C(0x8000));
+}
+
 /*
  * network_within_flash_stem: the weights, plus 128, so that two are widened without a sign: [blocks of output
  * channels][fours of input channels][output channels of a block][taps][4].
@@ -344,48 +408,6 @@ enum {
     network_within_flash_stem_POINT = 8 /* words of one of the 36 points */
 };
 
-/* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_stem_evaluate6(uint32_t *d)
-{
-    const uint32_t even1 = d[4] - (d[2] << 2);
-    const uint32_t odd1 = d[3] - (d[1] << 2);
-    const uint32_t even2 = d[4] - d[2];
-    const uint32_t odd2 = d[3] - d[1];
-
-    d[0] = even2 + ((d[0] - d[2]) << 2);
-    d[5] = d[5] - d[3] - (odd2 << 2);
-    d[1] = even1 + odd1;
-    d[2] = even1 - odd1;
-    d[3] = even2 + (odd2 << 1);
-    d[4] = even2 - (odd2 << 1);
-}
-
-/* 4 neighbouring outputs, times 24, from the products at 6 points. */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_stem_interpolate6to4(uint32_t *t)
-{
-    const uint32_t even1 = t[1] + t[2];
-    const uint32_t odd1 = t[1] - t[2];
-    const uint32_t even2 = t[3] + t[4];
-    const uint32_t odd2 = t[3] - t[4];
-
-    t[0] = t[0] + even1 + even2;
-    t[1] = odd1 + (odd2 << 1);
-    t[2] = even1 + (even2 << 2);
-    t[3] = odd1 + (odd2 << 3) + (t[5] << 1);
-}
-
-/* The even ones of four elements, as a pair, plus another pair. */
-static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_stem_even(int32_t pair, const int8_t *pixel)
-{
-    return (uint32_t)network_within_flash_dsp_add_even_s8(pair, network_within_flash_dsp_load_word(pixel));
-}
-
-/* The odd ones of four elements, as a pair, plus another pair. */
-static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_stem_odd(int32_t pair, const int8_t *pixel)
-{
-    return (uint32_t)network_within_flash_dsp_add_odd_s8(pair, network_within_flash_dsp_load_word(pixel));
-}
-
 /*
  * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
  * multiples of words are right for both if the lower half comes out as 0 to 65535, whatever it is on the way. OFFSET
@@ -406,26 +428,36 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
             const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
             uint32_t d[6];
 
-            d[0] = network_within_flash_stem_even(OFFSET, pixel);
-            d[1] = network_within_flash_stem_even(OFFSET, pixel + row);
-            d[2] = network_within_flash_stem_even(OFFSET, pixel + 2 * row);
-            d[3] = network_within_flash_stem_even(OFFSET, pixel + 3 * row);
-            d[4] = network_within_flash_stem_even(last, pixel + 4 * row);
-            d[5] = network_within_flash_stem_even(last, pixel + 5 * row);
-            network_within_flash_stem_evaluate6(d);
+            d[0] = (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET, network_within_flash_dsp_load_word(pixel));
+            d[1] =
+                (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET, network_within_flash_dsp_load_word(pixel + row));
+            d[2] = (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET,
+                network_within_flash_dsp_load_word(pixel + 2 * row));
+            d[3] = (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET,
+                network_within_flash_dsp_load_word(pixel + 3 * row));
+            d[4] = (uint32_t)network_within_flash_dsp_add_even_s8(last,
+                network_within_flash_dsp_load_word(pixel + 4 * row));
+            d[5] = (uint32_t)network_within_flash_dsp_add_even_s8(last,
+                network_within_flash_dsp_load_word(pixel + 5 * row));
+            network_within_flash_dsp_evaluate_6(d);
             halves[j] = d[0];
             halves[COLUMNS + j] = d[1];
             halves[2 * COLUMNS + j] = d[2];
             halves[3 * COLUMNS + j] = d[3];
             halves[4 * COLUMNS + j] = d[4];
             halves[5 * COLUMNS + j] = d[5];
-            d[0] = network_within_flash_stem_odd(OFFSET, pixel);
-            d[1] = network_within_flash_stem_odd(OFFSET, pixel + row);
-            d[2] = network_within_flash_stem_odd(OFFSET, pixel + 2 * row);
-            d[3] = network_within_flash_stem_odd(OFFSET, pixel + 3 * row);
-            d[4] = network_within_flash_stem_odd(last, pixel + 4 * row);
-            d[5] = network_within_flash_stem_odd(last, pixel + 5 * row);
-            network_within_flash_stem_evaluate6(d);
+            d[0] = (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET, network_within_flash_dsp_load_word(pixel));
+            d[1] =
+                (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET, network_within_flash_dsp_load_word(pixel + row));
+            d[2] = (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET,
+                network_within_flash_dsp_load_word(pixel + 2 * row));
+            d[3] = (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET,
+                network_within_flash_dsp_load_word(pixel + 3 * row));
+            d[4] = (uint32_t)network_within_flash_dsp_add_odd_s8(last,
+                network_within_flash_dsp_load_word(pixel + 4 * row));
+            d[5] = (uint32_t)network_within_flash_dsp_add_odd_s8(last,
+                network_within_flash_dsp_load_word(pixel + 5 * row));
+            network_within_flash_dsp_evaluate_6(d);
             halves[ROWS * COLUMNS + j] = d[0];
             halves[(ROWS + 1) * COLUMNS + j] = d[1];
             halves[(ROWS + 2) * COLUMNS + j] = d[2];
@@ -445,7 +477,7 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
                 d[3] = row_points[3];
                 d[4] = row_points[4];
                 d[5] = row_points[5];
-                network_within_flash_stem_evaluate6(d);
+                network_within_flash_dsp_evaluate_6(d);
                 factors[0] = network_within_flash_dsp_sub((int32_t)d[0], BIAS);
                 factors[POINT] = network_within_flash_dsp_sub((int32_t)d[1], BIAS);
                 factors[2 * POINT] = network_within_flash_dsp_sub((int32_t)d[2], BIAS);
@@ -457,38 +489,6 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
         x += 4;
         v += 4;
     }
-}
-
-/* 3 neighbouring weights become multiples of their values at 6 points, so that all are whole. */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_stem_transform3to6(uint32_t *d)
-{
-    const uint32_t even1 = d[0] + d[2];
-    const uint32_t odd1 = d[1];
-    const uint32_t even2 = d[0] + (d[2] << 2);
-    const uint32_t odd2 = d[1] << 1;
-
-    d[5] = 12 * d[2];
-    d[0] = 6 * d[0];
-    d[1] = 0 - 4 * (even1 + odd1);
-    d[2] = 0 - 4 * (even1 - odd1);
-    d[3] = even2 + odd2;
-    d[4] = even2 - odd2;
-}
-
-/*
- * Of the weights of four input channels numbers half and half + 2, as lower + 65536 * upper; the bytes are 128 larger.
- */
-static NETWORK_WITHIN_FLASH_INLINE uint32_t network_within_flash_stem_weights_of(const uint8_t *four, int32_t half)
-{
-    const uint32_t word = (uint32_t)network_within_flash_dsp_load_word(four) >> (8 * half);
-
-    return (uint32_t)network_within_flash_dsp_even_u8((int32_t)word) - UINT32_C(0x800080);
-}
-
-/* lower + 65536 * upper, both within 16 bits, as a pair. */
-static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_stem_pair(uint32_t two)
-{
-    return (int32_t)((two + UINT32_C(0x8000)) ^ UINT32_C(0x8000));
 }
 
 /* Transforms the weights of 4 output channels: [points][pairs of input channels][output channels]. */
@@ -507,10 +507,10 @@ NETWORK_WITHIN_FLASH_NOINLINE static const uint8_t *network_within_flash_stem_tr
                     const uint8_t *const four = bytes + 4 * j;
                     uint32_t d[6];
 
-                    d[0] = network_within_flash_stem_weights_of(four, half);
-                    d[1] = network_within_flash_stem_weights_of(four + TAP_ROW, half);
-                    d[2] = network_within_flash_stem_weights_of(four + 2 * TAP_ROW, half);
-                    network_within_flash_stem_transform3to6(d);
+                    d[0] = network_within_flash_dsp_weights_of(four, half);
+                    d[1] = network_within_flash_dsp_weights_of(four + TAP_ROW, half);
+                    d[2] = network_within_flash_dsp_weights_of(four + 2 * TAP_ROW, half);
+                    network_within_flash_dsp_transform_6(d, 3);
                     columns[j] = d[0];
                     columns[TAP_COLUMNS + j] = d[1];
                     columns[2 * TAP_COLUMNS + j] = d[2];
@@ -526,13 +526,13 @@ NETWORK_WITHIN_FLASH_NOINLINE static const uint8_t *network_within_flash_stem_tr
                     d[0] = row[0];
                     d[1] = row[1];
                     d[2] = row[2];
-                    network_within_flash_stem_transform3to6(d);
-                    at[0] = network_within_flash_stem_pair(d[0]);
-                    at[POINT] = network_within_flash_stem_pair(d[1]);
-                    at[2 * POINT] = network_within_flash_stem_pair(d[2]);
-                    at[3 * POINT] = network_within_flash_stem_pair(d[3]);
-                    at[4 * POINT] = network_within_flash_stem_pair(d[4]);
-                    at[5 * POINT] = network_within_flash_stem_pair(d[5]);
+                    network_within_flash_dsp_transform_6(d, 3);
+                    at[0] = network_within_flash_dsp_pair_of(d[0]);
+                    at[POINT] = network_within_flash_dsp_pair_of(d[1]);
+                    at[2 * POINT] = network_within_flash_dsp_pair_of(d[2]);
+                    at[3 * POINT] = network_within_flash_dsp_pair_of(d[3]);
+                    at[4 * POINT] = network_within_flash_dsp_pair_of(d[4]);
+                    at[5 * POINT] = network_within_flash_dsp_pair_of(d[5]);
                 }
             }
             bytes += 4 * TAPS;
@@ -629,7 +629,7 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
         t[3] = at[3 * POINTS_ROW];
         t[4] = at[4 * POINTS_ROW];
         t[5] = at[5 * POINTS_ROW];
-        network_within_flash_stem_interpolate6to4(t);
+        network_within_flash_dsp_interpolate_6(t, 4);
         at[0] = t[0];
         at[POINTS_ROW] = t[1];
         at[2 * POINTS_ROW] = t[2];
@@ -654,7 +654,7 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
                 t[3] = at[3 * SUMS];
                 t[4] = at[4 * SUMS];
                 t[5] = at[5 * SUMS];
-                network_within_flash_stem_interpolate6to4(t);
+                network_within_flash_dsp_interpolate_6(t, 4);
                 acc0 = bias + ((int32_t)(t[0] * inverse) >> SHIFT);
                 acc1 = bias + ((int32_t)(t[1] * inverse) >> SHIFT);
                 acc2 = bias + ((int32_t)(t[2] * inverse) >> SHIFT);

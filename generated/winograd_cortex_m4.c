@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x516b23cb
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x10923bd8
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -220,6 +220,40 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_saturate_s8(int3
 #endif
 }
 
+/* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_evaluate_6(uint32_t *d)
+{
+    const uint32_t even1 = d[4] - (d[2] << 2), odd1 = d[3] - (d[1] << 2);
+    const uint32_t even2 = d[4] - d[2], odd2 = d[3] - d[1];
+
+    d[0] = even2 + ((d[0] - d[2]) << 2);
+    d[5] = d[5] - d[3] - (odd2 << 2);
+    d[1] = even1 + odd1;
+    d[2] = even1 - odd1;
+    d[3] = even2 + (odd2 << 1);
+    d[4] = even2 - (odd2 << 1);
+}
+
+/* 2 to 5 neighbouring outputs, times 24, from the products at 6 points; that at infinity counts twice. */
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_interpolate_6(uint32_t *t, int32_t outputs)
+{
+    const uint32_t even1 = t[1] + t[2], odd1 = t[1] - t[2];
+    const uint32_t even2 = t[3] + t[4], odd2 = t[3] - t[4];
+
+    t[0] = t[0] + even1 + even2;
+    t[1] = odd1 + (odd2 << 1);
+    if (outputs > 2) {
+        t[2] = even1 + (even2 << 2);
+    }
+    if (outputs > 3) {
+        t[3] = odd1 + (odd2 << 3);
+    }
+    if (outputs > 4) {
+        t[4] = even1 + (even2 << 4);
+    }
+    t[outputs - 1] += t[5] << 1;
+}
+
 /*
  * winograd_cortex_m4_conv1: the weights' values at 36 points, two in a word: [blocks of output
  * channels][points][pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block].
@@ -271,48 +305,6 @@ enum {
     winograd_cortex_m4_conv1_POINT = 4 /* words of one of the 36 points */
 };
 
-/* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
-static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_conv1_evaluate6(uint32_t *d)
-{
-    const uint32_t even1 = d[4] - (d[2] << 2);
-    const uint32_t odd1 = d[3] - (d[1] << 2);
-    const uint32_t even2 = d[4] - d[2];
-    const uint32_t odd2 = d[3] - d[1];
-
-    d[0] = even2 + ((d[0] - d[2]) << 2);
-    d[5] = d[5] - d[3] - (odd2 << 2);
-    d[1] = even1 + odd1;
-    d[2] = even1 - odd1;
-    d[3] = even2 + (odd2 << 1);
-    d[4] = even2 - (odd2 << 1);
-}
-
-/* 4 neighbouring outputs, times 24, from the products at 6 points. */
-static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_conv1_interpolate6to4(uint32_t *t)
-{
-    const uint32_t even1 = t[1] + t[2];
-    const uint32_t odd1 = t[1] - t[2];
-    const uint32_t even2 = t[3] + t[4];
-    const uint32_t odd2 = t[3] - t[4];
-
-    t[0] = t[0] + even1 + even2;
-    t[1] = odd1 + (odd2 << 1);
-    t[2] = even1 + (even2 << 2);
-    t[3] = odd1 + (odd2 << 3) + (t[5] << 1);
-}
-
-/* The even ones of four elements, as a pair, plus another pair. */
-static WINOGRAD_CORTEX_M4_INLINE uint32_t winograd_cortex_m4_conv1_even(int32_t pair, const int8_t *pixel)
-{
-    return (uint32_t)winograd_cortex_m4_dsp_add_even_s8(pair, winograd_cortex_m4_dsp_load_word(pixel));
-}
-
-/* The odd ones of four elements, as a pair, plus another pair. */
-static WINOGRAD_CORTEX_M4_INLINE uint32_t winograd_cortex_m4_conv1_odd(int32_t pair, const int8_t *pixel)
-{
-    return (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(pair, winograd_cortex_m4_dsp_load_word(pixel));
-}
-
 /*
  * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
  * multiples of words are right for both if the lower half comes out as 0 to 65535, whatever it is on the way. OFFSET
@@ -333,26 +325,32 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
             const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
             uint32_t d[6];
 
-            d[0] = winograd_cortex_m4_conv1_even(OFFSET, pixel);
-            d[1] = winograd_cortex_m4_conv1_even(OFFSET, pixel + row);
-            d[2] = winograd_cortex_m4_conv1_even(OFFSET, pixel + 2 * row);
-            d[3] = winograd_cortex_m4_conv1_even(OFFSET, pixel + 3 * row);
-            d[4] = winograd_cortex_m4_conv1_even(last, pixel + 4 * row);
-            d[5] = winograd_cortex_m4_conv1_even(last, pixel + 5 * row);
-            winograd_cortex_m4_conv1_evaluate6(d);
+            d[0] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
+            d[1] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + row));
+            d[2] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
+            d[3] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
+            d[4] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
+            d[5] =
+                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
+            winograd_cortex_m4_dsp_evaluate_6(d);
             halves[j] = d[0];
             halves[COLUMNS + j] = d[1];
             halves[2 * COLUMNS + j] = d[2];
             halves[3 * COLUMNS + j] = d[3];
             halves[4 * COLUMNS + j] = d[4];
             halves[5 * COLUMNS + j] = d[5];
-            d[0] = winograd_cortex_m4_conv1_odd(OFFSET, pixel);
-            d[1] = winograd_cortex_m4_conv1_odd(OFFSET, pixel + row);
-            d[2] = winograd_cortex_m4_conv1_odd(OFFSET, pixel + 2 * row);
-            d[3] = winograd_cortex_m4_conv1_odd(OFFSET, pixel + 3 * row);
-            d[4] = winograd_cortex_m4_conv1_odd(last, pixel + 4 * row);
-            d[5] = winograd_cortex_m4_conv1_odd(last, pixel + 5 * row);
-            winograd_cortex_m4_conv1_evaluate6(d);
+            d[0] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
+            d[1] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + row));
+            d[2] =
+                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
+            d[3] =
+                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
+            d[4] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
+            d[5] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
+            winograd_cortex_m4_dsp_evaluate_6(d);
             halves[ROWS * COLUMNS + j] = d[0];
             halves[(ROWS + 1) * COLUMNS + j] = d[1];
             halves[(ROWS + 2) * COLUMNS + j] = d[2];
@@ -372,7 +370,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
                 d[3] = row_points[3];
                 d[4] = row_points[4];
                 d[5] = row_points[5];
-                winograd_cortex_m4_conv1_evaluate6(d);
+                winograd_cortex_m4_dsp_evaluate_6(d);
                 factors[0] = winograd_cortex_m4_dsp_sub((int32_t)d[0], BIAS);
                 factors[POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[1], BIAS);
                 factors[2 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[2], BIAS);
@@ -437,7 +435,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
         t[3] = at[3 * POINTS_ROW];
         t[4] = at[4 * POINTS_ROW];
         t[5] = at[5 * POINTS_ROW];
-        winograd_cortex_m4_conv1_interpolate6to4(t);
+        winograd_cortex_m4_dsp_interpolate_6(t, 4);
         at[0] = t[0];
         at[POINTS_ROW] = t[1];
         at[2 * POINTS_ROW] = t[2];
@@ -462,7 +460,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
                 t[3] = at[3 * SUMS];
                 t[4] = at[4 * SUMS];
                 t[5] = at[5 * SUMS];
-                winograd_cortex_m4_conv1_interpolate6to4(t);
+                winograd_cortex_m4_dsp_interpolate_6(t, 4);
                 acc0 = bias + ((int32_t)(t[0] * inverse) >> SHIFT);
                 acc1 = bias + ((int32_t)(t[1] * inverse) >> SHIFT);
                 acc2 = bias + ((int32_t)(t[2] * inverse) >> SHIFT);

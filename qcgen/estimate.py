@@ -74,11 +74,15 @@ def operations(plan: Plan) -> tuple[float, ...]:
         shared = None if owner is None else plan.calls[owner].shared
         if owner is None:
             sums[-1] += count
+        elif plan.calls[owner].operations is not None:
+            continue
         elif shared is not None and name.startswith(shared.symbol):
             for index in (index for index, call in enumerate(plan.calls) if call.shared == shared):
                 sums[index] += count / len(shared.nodes)
         else:
             sums[owner] += count
+    for index, call in enumerate(plan.calls):
+        sums[index] += (call.operations or 0.0) / (1 if call.shared is None else len(call.shared.nodes))
     return tuple(sums)
 
 
@@ -150,9 +154,11 @@ class _Text:
         """Whether gcc puts a function where it is called: what is called once, what is small, what asks for it."""
         head = self._functions[name].head
         places = self._places[self._meaning(name)]
-        if "_NOINLINE" in head or "_SHARED" in head or not places:
+        if "_NOINLINE" in head or "_SHARED" in head:
             return False
-        return "inline" in head.lower() or places == 1 or self._size(name) < SMALL
+        if "inline" in head.lower():
+            return True  # where it is handed over, too
+        return places == 1 or (places > 1 and self._size(name) < SMALL)
 
 
 def _compiled(text: str) -> str:

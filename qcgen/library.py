@@ -23,6 +23,8 @@ FILES = (
     "layer_norm.h",
     "dsp.h",
     "dsp_windows.h",
+    "dsp_depthwise.h",
+    "dsp_winograd.h",
     "helium.h",
     "scalar.h.jinja",
     "dot.h",
@@ -38,8 +40,8 @@ _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
 _OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
 _DEFINED = re.compile(
-    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|struct qcgen_(\w+) \{|"
-    r"#define QCGEN_(\w+))",
+    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|struct qcgen_(\w+) \{|typedef .*\bqcgen_(\w+)[;\[]"
+    r"|#define QCGEN_(\w+))",
     re.MULTILINE,
 )
 

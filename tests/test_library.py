@@ -18,8 +18,9 @@ from qcgen.render import library as rendered
 
 ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
-DSP = ("cortex-m4", "cortex-m33")
-CORES = {"dsp.h": DSP, "dsp_windows.h": DSP, "helium.h": ("cortex-m55",)}
+DSP_CORES = ("cortex-m4", "cortex-m33")
+DSP_FILES = [name for name in FILES if name.startswith("dsp")]
+CORES = {"helium.h": ("cortex-m55",), **dict.fromkeys(DSP_FILES, DSP_CORES)}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'
@@ -91,6 +92,14 @@ def test_a_piece_in_front_of_what_it_uses_is_found():
     second = "/* Two. */\nstatic int qcgen_two(void)\n{\n    return 2;\n}\n"
     assert out_of_order(Library([f"{PREAMBLE}{first}\n{second}"])) == {"two": "one"}
     assert out_of_order(Library([f"{PREAMBLE}{second}\n{first}"])) == {}
+
+
+def test_a_struct_is_a_piece_that_functions_need():
+    struct = "struct qcgen_pair {\n    int32_t low, high;\n};\n"
+    function = "static int32_t qcgen_sum(const struct qcgen_pair *pair)\n{\n    return pair->low + pair->high;\n}\n"
+    found = Library([f"{PREAMBLE}{struct}\n{function}"])
+    assert [sorted(piece.defined) for piece in found.pieces] == [["pair"], ["sum"]]
+    assert found.needed(["net_sum(&x);"], "net") == [each.replace("qcgen_", "net_") for each in (struct, function)]
 
 
 @pytest.mark.parametrize("isa", ISAS)

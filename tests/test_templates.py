@@ -133,7 +133,8 @@ class Use:
 def common(op, prefix, symbol, tables):
     """The names that every template gets; ``tables`` have roles."""
     roles = {t.role: f"{symbol}_{t.role}" for t in tables}
-    return {"prefix": prefix, "symbol": symbol, "tables": roles, "kept": "static const", "op": op}
+    given = {"prefix": prefix, "symbol": symbol, "tables": roles, "op": op}
+    return {**given, "kept": "static const", "layer_type": ""}
 
 
 def declared_names(kind: type[Context]) -> list[str]:

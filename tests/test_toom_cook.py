@@ -1,8 +1,13 @@
 """Toom-Cook's algorithms: products at points give exact multiples of the outputs, and values fit the half of a word."""
 
+import ctypes
+import subprocess
+
 import numpy as np
 import pytest
+from tools import require
 
+from qcgen import library
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import POINTS, ToomCook, algorithms
 from qcgen.kernels.plane import PlaneAxis
@@ -42,15 +47,35 @@ def test_a_bias_of_the_last_two_inputs_reaches_every_value_once(algorithm):
     assert (algorithm.inputs @ bias == 1).all()
 
 
-@pytest.mark.parametrize("algorithm", ALL, ids=name)
-def test_the_terms_in_c_are_the_matrix(algorithm):
-    t = np.eye(algorithm.size, dtype=np.int64)
-    names = {"t": t}
-    for even, odd, p, q in algorithm.opposites:
-        names |= {even: t[p] + t[q], odd: t[p] - t[q]}
-    for result in algorithm.results:
-        total = eval(" + ".join(result.terms), names)  # C's operators mean the same here
-        assert total.tolist() == algorithm.sums[result.index].tolist()
+@pytest.fixture(scope="module")
+def in_c(tmp_path_factory):
+    """What a function of the library makes of an array of so many numbers, whose columns are taken one by one."""
+    require("gcc")
+    folder = tmp_path_factory.mktemp("winograd")
+    calls = [(f"evaluate_{n}", "d") for n in (4, 6)]
+    calls += [(f"{what}_{n}", "d, count") for what in ("interpolate", "transform") for n in (4, 6)]
+    wrapped = [f"void {what}(uint32_t *d, int32_t count)\n{{\n    qcgen_dsp_{what}({a});\n}}\n" for what, a in calls]
+    (folder / "c.c").write_text('#include "dsp_winograd.h"\n' + "".join(wrapped))
+    flags = ["-std=c99", "-O1", "-shared", "-fPIC", f"-I{library.templates() / 'library'}"]
+    subprocess.run(["gcc", *flags, "c.c", "-o", "c.so"], cwd=folder, check=True)
+    functions = ctypes.CDLL(str(folder / "c.so"))
+
+    def made(function: str, given: np.ndarray, count: int) -> np.ndarray:
+        columns = [np.array([*column, *[0] * 6]).astype(np.uint32) for column in given.T]
+        for column in columns:
+            getattr(functions, function)(column.ctypes.data_as(ctypes.c_void_p), count)
+        return np.array(columns).T.astype(np.int32)
+
+    return made
+
+
+@pytest.mark.parametrize("algorithm", [each for each in ALL if not each.is_trivial], ids=name)
+def test_the_functions_in_c_are_the_matrices(algorithm, in_c):
+    size, outputs, taps = algorithm.size, algorithm.outputs, algorithm.taps
+    points, weights = np.eye(size, dtype=np.int64), np.eye(taps, dtype=np.int64)
+    assert in_c(f"evaluate_{size}", points, 0)[:size].tolist() == algorithm.inputs.tolist()
+    assert in_c(f"interpolate_{size}", points, outputs)[:outputs].tolist() == algorithm.sums.tolist()
+    assert in_c(f"transform_{size}", weights, taps)[:size].tolist() == algorithm.weights.tolist()
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

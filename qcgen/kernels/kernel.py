@@ -129,7 +129,8 @@ class Prepared:
     where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the first input at
     the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function for layers of
     several sizes reads from the layer's struct.
-    ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured.
+    ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured;
+    ``operations``: what its functions become, if it counts better than qcgen.estimate does in their text.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
     function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
     ``stack_bytes``: those of arrays on the stack that ``Setting.free_bytes`` can take instead.
@@ -145,15 +146,17 @@ class Prepared:
     access: AccessOrder | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     cycles: float | None = None
+    operations: float | None = None
     passes: int = 1
     copying: Context | None = None
     stack_bytes: int = 0
     returns_status: bool = False
 
 
-COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "kept", "op"})
+COMMON_NAMES = frozenset({"prefix", "symbol", "tables", "kept", "op", "layer_type"})
 """What every kernel template gets: the model's prefix, the node's symbol, its tables' symbols by role, how a struct of
-them is declared, and the operator."""
+them is declared, the operator and, of a function that layers share, the type in C of what a layer has for itself, else
+""."""
 
 
 @dataclass(frozen=True)

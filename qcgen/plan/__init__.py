@@ -507,4 +507,5 @@ def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> C
         numbers=work.numbers,
         optimize=work.setting.optimize,
         cycles=prepared.cycles,
+        operations=prepared.operations,
     )

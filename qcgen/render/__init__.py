@@ -39,7 +39,7 @@ from qcgen.render.interface import hashing
 from qcgen.render.model import accessors, model_context, stream_context
 from qcgen.render.ranges import require_values_fit
 from qcgen.render.self_test import self_test_context
-from qcgen.render.shared import declared, kept, layer, same, tables_of, with_layer
+from qcgen.render.shared import declared, kept, layer, same, struct_of, tables_of, with_layer
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""
@@ -157,6 +157,7 @@ def _body(plan: Plan, call: Call) -> str:
         tables=tables,
         kept=kept(plan),
         op=call.op,
+        layer_type="" if call.shared is None else struct_of(call.shared),
     )
 
 

@@ -10,9 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from qcgen.ir.context import Context
-from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.ir.plan import C_BYTES
+from qcgen.ir.program import Conv, ConvGeometry, Operator
+from qcgen.ir.types import DType
 from qcgen.kernels.access import channel_by_channel, output_by_output, plane
-from qcgen.kernels.arm_dsp.column_steps import ColumnWords, Planner, Section, Value, alive, instructions
 from qcgen.kernels.arm_dsp.depthwise_plane import (
     SIZES,
     PlaneSizes,
@@ -28,14 +29,13 @@ from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.plane import PlaneAxis, plane_axes
+from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
 from qcgen.kernels.text import Described, described
 
-MAX_WORDS = 8  # of weights: about as many as registers hold besides sums
-MAX_SUMS = 6  # that grow at the same time
-CODE = 3  # instructions of an output code
-MAX_CODE = {"size": 800, "speed": 2400}  # instructions that are written out
+MAX_ROWS = 5  # of a kernel that has 3 columns or 1
+OVERHEAD = 45  # operations of loops, weights and the first outputs of rows
+MAX_CUT = 2  # rows of windows that reach above the image, or below it
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,20 @@ class DepthwiseDirectContext(Context):
     images: Images
     kept: KeptOutput
     y_type: str  # of C
-    is_packed: bool  # weights are words of two in flash
-    weight_type: str  # of C, if they are not
-    scale: int  # times which sums are the operator's
-    taps: int  # weights of a channel
-    kernel_words: int  # words of two of them
-    words: tuple[tuple[int, int, int | None], ...]  # those in use: number, taps in the lower and the upper half
-    zero_points: str  # a pair of them, in C
-    has_outside: bool  # sums hold products of taps outside the image
+    y_bytes: int  # of an output
+    x_is_unsigned: int  # 1 if elements of x are uint8, else 0
+    zero_point: int  # of x
+    weight_type: str  # of C
+    weight_bits: int  # of an element of the table
+    channel_weights: int  # elements of the table that a channel has
+    scale: int  # times which sums are the operator's, and weights are taken if they are not words of two
     height: PlaneAxis
     width: PlaneAxis
-    sections: tuple[Section, ...]  # of the rows of the output
-    reads_rows: bool  # some section reads beyond the first row of the image
-    writes_rows: bool  # there is more than one row of outputs
-    sums: tuple[str, ...]  # that grow at the same time, in C
-    values: tuple[Value, ...]  # what is read of a column
-    sizes: PlaneSizes | None  # of layers of several sizes, whose channels are copied first
+    turns: int  # of three or more outputs in a round of the loop over columns
+    outputs: str  # the library's function for a row of outputs
+    words: tuple[tuple[int, int, int | None], ...]  # of layers of several sizes: number, taps in both halves
+    taps: int  # weights of a channel
+    sizes: PlaneSizes | None  # of such layers, whose channels are copied first
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -75,35 +73,31 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     if prod(op.geometry.output) == 1:
         return "there is only one output pixel, so keeping the weights in registers would not pay"
     packed = _pack(op, setting)
-    return (
-        why_all_outside(op.geometry)
-        or _why_not_registers(op.geometry)
-        or why_wraps(packed)
-        or _why_not_code(op, packed, setting)
-    )
+    return why_all_outside(op.geometry) or why_not_windows(op.geometry) or why_wraps(packed)
 
 
-def _why_not_registers(g: ConvGeometry) -> str | None:
+def why_not_windows(g: ConvGeometry) -> str | None:
+    """Which windows the functions of templates/library/dsp_depthwise.h do not serve, None if these are others."""
     height, width = plane_axes(g)
-    words, sums = len(ColumnWords(height.kernel, width.kernel).words), alive(width)
-    if words > MAX_WORDS:
-        return f"{prod(g.kernel)} taps make {words} words, more than the {MAX_WORDS} that registers hold"
-    if sums > MAX_SUMS:
-        return f"a column of the image is part of {sums} sums, more than the {MAX_SUMS} that registers hold"
+    if height.kernel > MAX_ROWS or width.kernel not in (1, 3):
+        return f"its kernel of {'x'.join(map(str, g.kernel))} is not one of 3 columns or 1 and up to {MAX_ROWS} rows"
+    if set(g.dilations) != {1}:
+        return "its kernel is dilated"
+    if width.kernel == 3 and width.stride > 2:
+        return f"its windows are {width.stride} columns apart, more than 2"
+    if not _serves_columns(width):
+        return "windows reach further beyond the image than by one column"
+    tops, ends = list(first_taps(height)), list(beyond_taps(height))
+    above, below = -(-height.pad // height.stride), sum(end < height.kernel for end in ends)
+    if min(end - top for top, end in zip(tops, ends, strict=True)) <= 0 or max(above, below) > min(MAX_CUT, len(tops)):
+        return f"more than {MAX_CUT} rows of windows reach above the image or below it"
     return None
 
 
-def _why_not_code(op: Conv, packed: Packed, setting: Setting) -> str | None:
-    parts = [(section, part) for section in _planner(op, setting).sections() for part in section.parts]
-    count = sum(instructions(section, part) + CODE * len(part.steps) for section, part in parts)
-    count *= 2 if dsp_output(op, packed).has_windows else 1
-    most = MAX_CODE[_aim(setting)]
-    return f"its code would take about {count} instructions, more than {most}" if count > most else None
-
-
-def _planner(op: Conv, setting: Setting) -> Planner:
-    height, width = plane_axes(op.geometry)
-    return Planner(height, width, op.x_zero_point != 0, _aim(setting))
+def _serves_columns(width: PlaneAxis) -> bool:
+    """Whether a window has one column at most before or behind the image; of one column there is none to lose."""
+    most, behind = (width.kernel - 1) // 2, width.reached - width.pad - width.input
+    return max(width.pad, behind) <= most and (width.stride > 1 or width.input + width.pad >= width.kernel)
 
 
 def _aim(setting: Setting) -> str:
@@ -125,68 +119,86 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         return _prepare_plane(op, setting)
     g, packed = op.geometry, _pack(op, setting)
     height, width = plane_axes(g)
-    planner = _planner(op, setting)
-    words, planned = planner.words, planner.sections()
-    is_packed = _aim(setting) == "speed"
-    dsp = dsp_output(op, packed)
-    unscaled = packed.weights >> packed.bits
+    weights = _weights(packed, height, width, is_packed=_aim(setting) == "speed")
     context = DepthwiseDirectContext(
         conv=described(op),
         images=images(g),
-        kept=kept_output(packed.epilogue.output, dsp),
+        kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
         y_type=op.y.dtype.c,
-        is_packed=is_packed,
-        weight_type="int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t",
+        y_bytes=op.y.dtype.bytes,
+        x_is_unsigned=int(op.x.dtype is DType.UINT8),
+        zero_point=op.x_zero_point,
+        weight_type=weights.c_type,
+        weight_bits=8 * C_BYTES[weights.c_type],
+        channel_weights=weights.values.size // packed.bias.size,
         scale=2**packed.bits,
-        taps=prod(g.kernel),
-        kernel_words=len(words.words),
-        words=tuple(_tap_numbers(words, weight) for weight in _used_words(planned)),
-        zero_points=_both(op.x_zero_point),
-        has_outside=any(section.has_outside for section in planned),
         height=height,
         width=width,
-        sections=planned,
-        reads_rows=any(s.reads and (s.count > 1 or s.first or any(any(v.rows) for v in s.values)) for s in planned),
-        writes_rows=height.output > 1,
-        sums=tuple(f"sum{i}" for i in range(alive(width))),
-        values=max((section.values for section in planned), key=len),
+        turns=3 if _aim(setting) == "speed" else 1,
+        outputs=f"dsp_depthwise_outputs_{'alone' if width.kernel == 1 else width.stride}",
+        words=(),
+        taps=prod(g.kernel),
         sizes=None,
     )
-    constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
-    access = output_by_output(op, setting, [*_steps(planned, height, width)])
-    return Prepared(constants, context, (), certified(op, packed), access=access)
+    constants = (weights, bias_table(packed), *output_constants(packed))
+    access = output_by_output(op, setting, [*_steps(height, width)])
+    count = _operations(height, width, context.turns) * (2 if context.kept.dsp.has_windows else 1)
+    return Prepared(constants, context, (), certified(op, packed), access=access, operations=count)
+
+
+def _operations(height: PlaneAxis, width: PlaneAxis, turns: int) -> float:
+    """Instructions, about, of a channel's outputs, without what loops and weights take."""
+    rows = list(zip(first_taps(height), beyond_taps(height), strict=True))
+    whole = (0, height.kernel)
+    sections = [each for each in rows if each != whole] + [whole] * (whole in rows)
+    return OVERHEAD + _written(width, turns) * sum(_per_output(top, end, width) for top, end in sections)
+
+
+def _per_output(top: int, end: int, width: PlaneAxis) -> int:
+    """Of rows of windows whose rows from ``top`` to ``end`` - 1 are on the image: loads, pairs, products, the code."""
+    pairs = sum(top <= row and row + 1 < end for row in range(0, end, 2))
+    return min(width.kernel, width.stride) * (end - top + pairs) + width.kernel * (end - top - pairs) + 3
+
+
+def _written(width: PlaneAxis, turns: int) -> int:
+    """How many outputs of a row are written out in a loop and outside."""
+    if width.kernel == 1:
+        turn, looped = 3, width.output
+    else:
+        inside = (width.input + width.pad - width.kernel) // width.stride + 1
+        turn, looped = (3, inside - 1) if width.stride == 1 else (4, inside)
+        turns = turns if width.stride == 1 else (turns + 1) // 2
+    found = turn * turns * (looped >= turn * turns) + turn * (looped // turn % turns > 0) + looped % turn
+    return found + width.output - looped
 
 
 def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     """The function of layers of several sizes; planes on its stack or as scratch; weights [channels][taps]."""
     g, packed = op.geometry, _pack(op, setting)
-    dsp = dsp_output(op, packed)
-    unscaled = packed.weights >> packed.bits
-    nowhere, sizes = PlaneAxis(1, 1, 1, 1, 1, 0), plane_sizes(setting.sizes, setting.free_bytes)
+    weights, sizes = _taps(packed), plane_sizes(setting.sizes, setting.free_bytes)
+    nowhere = PlaneAxis(1, 1, 1, 1, 1, 0)
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),
-        kept=kept_output(packed.epilogue.output, dsp),
+        kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
         y_type=op.y.dtype.c,
-        is_packed=False,
-        weight_type="int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t",
+        y_bytes=op.y.dtype.bytes,
+        x_is_unsigned=int(op.x.dtype is DType.UINT8),
+        zero_point=0,
+        weight_type=weights.c_type,
+        weight_bits=8 * C_BYTES[weights.c_type],
+        channel_weights=prod(g.kernel),
         scale=1,
-        taps=prod(g.kernel),
-        kernel_words=0,
-        words=plane_words(setting.sizes),
-        zero_points="",
-        has_outside=False,
         height=nowhere,
         width=nowhere,
-        sections=(),
-        reads_rows=False,
-        writes_rows=False,
-        sums=(),
-        values=(),
+        turns=1,
+        outputs="",
+        words=plane_words(setting.sizes),
+        taps=prod(g.kernel),
         sizes=sizes,
     )
-    words, planes = ColumnWords(*(axis.kernel for axis in plane_axes(g))), planes_of(sizes)
-    constants = (_weights(context, packed, words), bias_table(packed), *output_constants(packed))
+    planes = planes_of(sizes)
+    constants = (weights, bias_table(packed), *output_constants(packed))
     return Prepared(
         constants,
         context,
@@ -198,52 +210,36 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     )
 
 
-def _steps(planned: tuple[Section, ...], height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:
+def _steps(height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:
     """Of each output of a channel, in the order of the loops: the first pixel that is read for it, and its number."""
-    for section in planned:
-        for row in range(section.count):
-            first = (section.first + row * height.stride) * width.input
-            column, output = 0, (section.number + row) * width.output
-            for part in section.parts:
-                for _ in range(part.count):
-                    for step in part.steps:
-                        read = [c.index for c in step.columns if c.index is not None]
-                        yield first + column + min(read) if read else None, output + step.output
-                    column, output = column + part.columns, output + part.outputs
+    for row, top in enumerate(first_taps(height)):
+        first, behind = (row * height.stride - height.pad + top) * width.input, 0
+        for column in range(width.output):
+            begin = column * width.stride - width.pad
+            read, behind = max(begin, behind), min(begin + width.kernel, width.input)
+            yield first + read if read < behind else None, row * width.output + column
 
 
-def _used_words(planned: tuple[Section, ...]) -> list[int]:
-    """The words of weights that some output needs."""
-    steps = [step for section in planned for part in section.parts for step in part.steps]
-    used = {p.weight for step in steps for column in step.columns for p in column.products if p.by}
-    return sorted(used | {weight for section in planned for _, weight in section.lost})
-
-
-def _tap_numbers(words: ColumnWords, weight: int) -> tuple[int, int, int | None]:
-    """A word of weights, and the numbers of the taps in its lower and in its upper half."""
-    low, high = words.words[weight]
-    return weight, low[0] * words.width + low[1], None if high is None else high[0] * words.width + high[1]
-
-
-def _weights(context: DepthwiseDirectContext, packed: Packed, words: ColumnWords) -> Constants:
-    channels = packed.bias.size
-    if not context.is_packed:
-        meaning = f"weights [{channels} channels][{packed.weights.shape[1]} taps]{packed.weights_remark}."
-        return Constants("weights", context.weight_type, packed.weights >> packed.bits, meaning)
-    taps = packed.weights.reshape(channels, words.height, words.width)
-
-    def half(tap: tuple[int, int] | None) -> Int64s:
-        return np.zeros_like(taps[:, 0, 0]) if tap is None else taps[:, tap[0], tap[1]]
-
-    pairs = [(half(low) & 0xFFFF) | (half(high) & 0xFFFF) << 16 for low, high in words.words]
-    values = (np.stack(pairs, axis=-1) + 2**31) % 2**32 - 2**31
-    meaning = f"weights [{channels} channels], two taps in a word{times(packed.bits)}."
+def _weights(packed: Packed, height: PlaneAxis, width: PlaneAxis, *, is_packed: bool) -> Constants:
+    """A channel's: for speed two rows in a word, then of a last odd row two columns; to save flash one by one."""
+    if not is_packed:
+        return _taps(packed)
+    taps = packed.weights.reshape(-1, height.kernel, width.kernel)
+    taps = np.pad(taps, ((0, 0), (0, 0), (0, 1)))  # the last odd row ends with half a word
+    twos = height.kernel // 2 * 2
+    low = taps[:, 0:twos:2, :-1], taps[:, twos:, 0:-1:2]
+    high = taps[:, 1:twos:2, :-1], taps[:, twos:, 1::2]
+    both = [np.concatenate([part.reshape(len(taps), -1) for part in half], axis=1) for half in (low, high)]
+    values = ((both[0] & 0xFFFF | (both[1] & 0xFFFF) << 16) + 2**31) % 2**32 - 2**31
+    meaning = f"weights [{len(taps)} channels], two taps in a word{times(packed.bits)}."
     return Constants("weights", "int32_t", values, meaning)
 
 
-def _both(value: int) -> str:
-    """A pair of the same number, in C."""
-    return f"0x{(value & 0xFFFF) * 0x10001:08x}"
+def _taps(packed: Packed) -> Constants:
+    unscaled = packed.weights >> packed.bits
+    meaning = f"weights [{len(unscaled)} channels][{unscaled.shape[1]} taps]{packed.weights_remark}."
+    c_type = "int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t"
+    return Constants("weights", c_type, unscaled, meaning)
 
 
 DEPTHWISE_DIRECT = Kernel(

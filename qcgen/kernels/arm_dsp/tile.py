@@ -33,16 +33,6 @@ class Tile:
         return tuple(each for each in (self.height, self.width) if not each.is_trivial)
 
     @property
-    def distinct(self) -> tuple[ToomCook, ...]:
-        """The same without repetition."""
-        return tuple(dict.fromkeys(self.axes))
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The numbers of points, without repetition."""
-        return tuple(dict.fromkeys(each.size for each in self.axes))
-
-    @property
     def divisor(self) -> int:
         """Sums are so many times what is wanted: ``odd_divisor`` times 2^``shift``."""
         return self.height.divisor * self.width.divisor

@@ -2,6 +2,7 @@
 
 With Bt (n, n), G (n, k) and At (m, n) outputs are At [(G w) . (Bt d)] for n inputs d and k weights w: both polynomials
 are evaluated at n points, one of which is infinity, and the product is interpolated. (Winograd's F(m, k) is the same.)
+In C the matrices are functions of templates/library/dsp_winograd.h.
 """
 
 from __future__ import annotations
@@ -18,14 +19,6 @@ POINTS: dict[int, tuple[int, ...]] = {1: (), 4: (0, 1, -1), 6: (0, 1, -1, 2, -2)
 
 _DIVISORS = {1: 1, 4: 2, 6: 24}
 _LAST_SHIFT = {1: 0, 4: 0, 6: 1}  # the weight at infinity is kept as small as the others, and its product doubled
-
-
-@dataclass(frozen=True)
-class Result:
-    """An output as a sum of ``terms`` in C."""
-
-    index: int
-    terms: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -80,68 +73,12 @@ class ToomCook:
         return np.array([*rows, last], np.int64)
 
     @property
-    def weight_sums(self) -> tuple[tuple[str, str], ...]:
-        """For points p and -p the sums of the even and of the odd terms of the weights' polynomial, in C."""
-        return tuple((_powers(range(0, self.taps, 2), e), _powers(range(1, self.taps, 2), e)) for e in self._exponents)
-
-    @property
-    def weight_values(self) -> tuple[Result, ...]:
-        """G in terms of ``weight_sums``, in C, in an order in which no weight is needed behind its place's value."""
-        factors = self.weights[:, 0]
-        last = Result(self.size - 1, (_product(int(self.weights[-1, -1]), f"d[{self.taps - 1}]"),))
-        found = [last, Result(0, (_product(int(factors[0]), "d[0]"),))]
-        for even, odd, p, q in self.opposites:
-            found.append(Result(p, (_product(int(factors[p]), f"({even} + {odd})"),)))
-            found.append(Result(q, (_product(int(factors[q]), f"({even} - {odd})"),)))
-        return tuple(found)
-
-    @property
-    def _exponents(self) -> range:
-        """Of the points 1 and 2 as powers of two, as far as they occur."""
-        return range(len(self.opposites))
-
-    @property
     def sums(self) -> Int64s:
         """At (m, n), with the shift at infinity."""
         rows = np.array([[p**r for p in POINTS[self.size]] for r in range(self.outputs)], np.int64)
         last = np.zeros((self.outputs, 1), np.int64)
         last[-1] = 1 << _LAST_SHIFT[self.size]
         return np.concatenate([rows.reshape(self.outputs, -1), last], axis=1)
-
-    @property
-    def opposites(self) -> tuple[tuple[str, str, int, int], ...]:
-        """For points p and -p the names of the sum and of the difference of their products, and the products."""
-        return (("even1", "odd1", 1, 2), ("even2", "odd2", 3, 4))[: len(POINTS[self.size]) // 2]
-
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """At in terms of ``opposites``, in C."""
-        found = []
-        for r in range(self.outputs):
-            terms = ["t[0]"] if r == 0 and not self.is_trivial else []
-            for place, (even, odd, _, _) in enumerate(self.opposites):
-                terms.append(_shifted(odd if r % 2 else even, r * place))
-            if r == self.outputs - 1:
-                terms.append(_shifted(f"t[{self.size - 1}]", _LAST_SHIFT[self.size]))
-            found.append(Result(r, tuple(terms)))
-        return tuple(found)
-
-
-def _shifted(name: str, shift: int) -> str:
-    return f"({name} << {shift})" if shift else name
-
-
-def _powers(indices: range, exponent: int) -> str:
-    """The terms of a polynomial in 2^exponent with these indices, in C."""
-    terms = [_shifted(f"d[{i}]", i * exponent) for i in indices]
-    return " + ".join(terms) if len(terms) > 1 else terms[0].strip("()")
-
-
-def _product(factor: int, text: str) -> str:
-    """A multiple modulo 2^32, in C."""
-    if factor < 0:
-        return f"0 - {_product(-factor, text)}"
-    return text.strip("()") if factor == 1 else f"{factor} * {text}"
 
 
 def algorithms(taps: int) -> tuple[ToomCook, ...]:

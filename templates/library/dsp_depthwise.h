@@ -1,0 +1,418 @@
+/* Depthwise convolutions of channels-last images that are read where they lie, for Cortex-M4, M7 and M33. */
+#pragma once
+#include <stdint.h>
+#include "compiler.h"
+#include "dsp.h"
+
+/* Two weights in a word: by columns those of rows 0 and 1, then of rows 2 and 3; of a last odd row columns 0 and 1, and
+   column 2. In flash words without weights are left out. */
+struct qcgen_dsp_depthwise_taps {
+    int32_t upper[3], middle[3], lower[2];
+};
+
+/* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
+   the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
+   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. */
+struct qcgen_dsp_depthwise_layer {
+    int32_t channels;
+    int32_t in_rows, in_columns, out_rows, out_columns;
+    int32_t rows, columns;             /* of the kernel: up to 5 rows, 3 columns or 1 */
+    int32_t row_stride, column_stride; /* for kernels of 3 columns the latter is 1 or 2 */
+    int32_t above, left;               /* rows and columns of padding before the image */
+    int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
+    int32_t is_unsigned;
+    int32_t weight_bits; /* 8 or 16: weights are [rows][columns]; 32: words as in struct qcgen_dsp_depthwise_taps */
+    int32_t scale;       /* times which weights of 8 or 16 bits are taken, as sums are */
+    int32_t y_bytes;     /* of an output */
+    int32_t turns;       /* of three or more outputs in a round of the loop over columns: 1 or 3 */
+};
+
+/* A channel and what its output step needs; `layer` is for functions that layers share. */
+struct qcgen_dsp_depthwise_channel {
+    const void *layer;
+    int32_t m, bias, multiplier, offset;
+};
+
+/* A row of windows, of which the kernel's rows from `top` to `bottom` - 1 are on the image. */
+struct qcgen_dsp_depthwise_row {
+    const struct qcgen_dsp_depthwise_layer *layer;
+    const struct qcgen_dsp_depthwise_channel *channel;
+    struct qcgen_dsp_depthwise_taps taps;
+    int32_t top, bottom;
+    int32_t initial; /* sums, with the share of the rows that are not on the image */
+};
+
+/* A column under them, as struct qcgen_dsp_depthwise_taps is; a row alone is in the lower half. */
+struct qcgen_dsp_depthwise_column {
+    int32_t upper, middle, lower;
+};
+
+/* Stores the code of a sum. */
+typedef void qcgen_dsp_depthwise_store(const struct qcgen_dsp_depthwise_channel *channel, int32_t sum, void *out);
+
+/* Computes a row of outputs; in is the image's first element in row `top` of its windows. */
+typedef void qcgen_dsp_depthwise_outputs(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store);
+
+/* Of a column of the image the element under a row of the kernel. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_one(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t row)
+{
+    const int8_t *const element = in + (row - r->top) * r->layer->in_columns * r->layer->channels;
+
+    return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)element : (int32_t)*element;
+}
+
+/* The same of two rows, or of what of them is on the image. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_two(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t row)
+{
+    const int32_t low = row >= r->top && row < r->bottom ? qcgen_dsp_depthwise_one(r, in, row) : 0;
+    const int32_t high = row + 1 >= r->top && row + 1 < r->bottom ? qcgen_dsp_depthwise_one(r, in, row + 1) : 0;
+
+    return row < r->top ? high : row + 1 < r->bottom ? qcgen_dsp_pair(low, high) : low;
+}
+
+static QCGEN_INLINE struct qcgen_dsp_depthwise_column qcgen_dsp_depthwise_read(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in)
+{
+    const int32_t rows = r->layer->rows;
+    struct qcgen_dsp_depthwise_column x;
+
+    x.upper = rows >= 2 ? qcgen_dsp_depthwise_two(r, in, 0) : 0;
+    x.middle = rows >= 4 ? qcgen_dsp_depthwise_two(r, in, 2) : 0;
+    x.lower = rows % 2 && r->top < rows && r->bottom == rows ? qcgen_dsp_depthwise_one(r, in, rows - 1) : 0;
+    return x;
+}
+
+/* A sum, plus the products of what was read of two rows. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_add_two(
+    const struct qcgen_dsp_depthwise_row *r, int32_t row, int32_t x, int32_t taps, int32_t sum)
+{
+    if (row >= r->top && row + 1 < r->bottom) {
+        return qcgen_dsp_dot(x, taps, sum);
+    }
+    if (row >= r->top && row < r->bottom) {
+        return qcgen_dsp_low_by_low(x, taps, sum);
+    }
+    return row + 1 >= r->top && row + 1 < r->bottom ? qcgen_dsp_low_by_high(x, taps, sum) : sum;
+}
+
+/* A sum, plus the products of a column with column k of the weights. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_add(
+    const struct qcgen_dsp_depthwise_row *r, struct qcgen_dsp_depthwise_column x, int32_t k, int32_t sum)
+{
+    const int32_t rows = r->layer->rows;
+
+    sum = rows >= 2 ? qcgen_dsp_depthwise_add_two(r, 0, x.upper, r->taps.upper[k], sum) : sum;
+    sum = rows >= 4 ? qcgen_dsp_depthwise_add_two(r, 2, x.middle, r->taps.middle[k], sum) : sum;
+    if (rows % 2 && r->top < rows && r->bottom == rows) {
+        sum = k == 1 ? qcgen_dsp_low_by_high(x.lower, r->taps.lower[0], sum)
+                     : qcgen_dsp_low_by_low(x.lower, r->taps.lower[k / 2], sum);
+    }
+    return sum;
+}
+
+/* The same for a column outside the image. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_add_outside(
+    const struct qcgen_dsp_depthwise_row *r, int32_t k, int32_t sum)
+{
+    const int32_t pair = (int32_t)(((uint32_t)r->layer->zero_point & 0xffffu) * 0x10001u);
+    const struct qcgen_dsp_depthwise_column outside = { pair, pair, pair };
+
+    return pair ? qcgen_dsp_depthwise_add(r, outside, k, sum) : sum;
+}
+
+/* The sum of the first output, with column 0 of its window. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_begin(const struct qcgen_dsp_depthwise_row *r, const int8_t *in)
+{
+    return r->layer->left ? qcgen_dsp_depthwise_add_outside(r, 0, r->initial)
+                          : qcgen_dsp_depthwise_add(r, qcgen_dsp_depthwise_read(r, in), 0, r->initial);
+}
+
+/* Stride 1: a column ends one sum, continues another and starts a third. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_step_1(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t *ends, int32_t *continues, int32_t *starts,
+    int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, in);
+
+    *ends = qcgen_dsp_depthwise_add(r, x, 2, *ends);
+    *continues = qcgen_dsp_depthwise_add(r, x, 1, *continues);
+    *starts = qcgen_dsp_depthwise_add(r, x, 0, r->initial);
+    store(r->channel, *ends, out);
+}
+
+/* Three outputs with stride 1: their sums take turns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_turn_1(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t *a, int32_t *b, int32_t *c, int8_t *out,
+    qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
+
+    qcgen_dsp_depthwise_step_1(r, in, a, b, c, out, store);
+    qcgen_dsp_depthwise_step_1(r, in + pixel, b, c, a, out + step, store);
+    qcgen_dsp_depthwise_step_1(r, in + 2 * pixel, c, a, b, out + 2 * step, store);
+}
+
+/* A row of outputs with stride 1 along columns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes, turns = r->layer->turns;
+    const int32_t inside = r->layer->in_columns + r->layer->left - 2; /* outputs whose last column is on the image */
+    const int32_t rounds = (inside - 1) / (3 * turns), left = (inside - 1) / 3 % turns, rest = (inside - 1) % 3;
+    const int8_t *const second = in + (1 - r->layer->left) * pixel;
+    int32_t a = qcgen_dsp_depthwise_begin(r, in), b, c;
+    const struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, second);
+
+    in = second + pixel;
+    a = qcgen_dsp_depthwise_add(r, x, 1, a);
+    b = qcgen_dsp_depthwise_add(r, x, 0, r->initial);
+    qcgen_dsp_depthwise_step_1(r, in, &a, &b, &c, out, store);
+    in += pixel;
+    out += step;
+    for (int32_t i = 0; i < rounds; i++) {
+        qcgen_dsp_depthwise_turn_1(r, in, &b, &c, &a, out, store);
+        if (turns == 3) {
+            qcgen_dsp_depthwise_turn_1(r, in + 3 * pixel, &b, &c, &a, out + 3 * step, store);
+            qcgen_dsp_depthwise_turn_1(r, in + 6 * pixel, &b, &c, &a, out + 6 * step, store);
+        }
+        in += 3 * turns * pixel;
+        out += 3 * turns * step;
+    }
+    for (int32_t i = 0; i < left; i++) {
+        qcgen_dsp_depthwise_turn_1(r, in, &b, &c, &a, out, store);
+        in += 3 * pixel;
+        out += 3 * step;
+    }
+    if (rest > 0) {
+        qcgen_dsp_depthwise_step_1(r, in, &b, &c, &a, out, store);
+    }
+    if (rest > 1) {
+        qcgen_dsp_depthwise_step_1(r, in + pixel, &c, &a, &b, out + step, store);
+    }
+    if (inside < r->layer->out_columns) {
+        a = qcgen_dsp_depthwise_add_outside(r, 2, rest == 0 ? b : rest == 1 ? c : a);
+        store(r->channel, a, out + rest * step);
+    }
+}
+
+/* Stride 2: of two columns the second ends one sum and starts the next. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_step_2(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t *ends, int32_t *starts, int8_t *out,
+    qcgen_dsp_depthwise_store *store)
+{
+    struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, in);
+
+    *ends = qcgen_dsp_depthwise_add(r, x, 1, *ends);
+    x = qcgen_dsp_depthwise_read(r, in + r->layer->channels);
+    *ends = qcgen_dsp_depthwise_add(r, x, 2, *ends);
+    *starts = qcgen_dsp_depthwise_add(r, x, 0, r->initial);
+    store(r->channel, *ends, out);
+}
+
+/* Four outputs with stride 2: two sums take turns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_turn_2(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t *a, int32_t *b, int8_t *out,
+    qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
+
+    qcgen_dsp_depthwise_step_2(r, in, a, b, out, store);
+    qcgen_dsp_depthwise_step_2(r, in + 2 * pixel, b, a, out + step, store);
+    qcgen_dsp_depthwise_step_2(r, in + 4 * pixel, a, b, out + 2 * step, store);
+    qcgen_dsp_depthwise_step_2(r, in + 6 * pixel, b, a, out + 3 * step, store);
+}
+
+/* A row of outputs with stride 2 along columns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_2(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
+    const int32_t inside = (r->layer->in_columns + r->layer->left - 1) / 2; /* outputs with their last column inside */
+    const int32_t turns = (r->layer->turns + 1) / 2, rest = inside % 4;
+    int32_t a = qcgen_dsp_depthwise_begin(r, in), b = 0;
+
+    in += (1 - r->layer->left) * pixel;
+    for (int32_t i = 0; i < inside / (4 * turns); i++) {
+        qcgen_dsp_depthwise_turn_2(r, in, &a, &b, out, store);
+        if (turns == 2) {
+            qcgen_dsp_depthwise_turn_2(r, in + 8 * pixel, &a, &b, out + 4 * step, store);
+        }
+        in += 8 * turns * pixel;
+        out += 4 * turns * step;
+    }
+    for (int32_t i = 0; i < inside / 4 % turns; i++) {
+        qcgen_dsp_depthwise_turn_2(r, in, &a, &b, out, store);
+        in += 8 * pixel;
+        out += 4 * step;
+    }
+    if (rest > 0) {
+        qcgen_dsp_depthwise_step_2(r, in, &a, &b, out, store);
+    }
+    if (rest > 1) {
+        qcgen_dsp_depthwise_step_2(r, in + 2 * pixel, &b, &a, out + step, store);
+    }
+    if (rest > 2) {
+        qcgen_dsp_depthwise_step_2(r, in + 4 * pixel, &a, &b, out + 2 * step, store);
+    }
+    if (inside < r->layer->out_columns) {
+        const struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, in + 2 * rest * pixel);
+
+        a = qcgen_dsp_depthwise_add(r, x, 1, rest % 2 ? b : a);
+        a = qcgen_dsp_depthwise_add_outside(r, 2, a);
+        store(r->channel, a, out + rest * step);
+    }
+}
+
+/* An output of a kernel of one column. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_step_alone(const struct qcgen_dsp_depthwise_row *r, const int8_t *in,
+    int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    store(r->channel, qcgen_dsp_depthwise_add(r, qcgen_dsp_depthwise_read(r, in), 0, r->initial), out);
+}
+
+/* Three of them. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_turn_alone(const struct qcgen_dsp_depthwise_row *r, const int8_t *in,
+    int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels * r->layer->column_stride, step = r->layer->channels * r->layer->y_bytes;
+
+    qcgen_dsp_depthwise_step_alone(r, in, out, store);
+    qcgen_dsp_depthwise_step_alone(r, in + pixel, out + step, store);
+    qcgen_dsp_depthwise_step_alone(r, in + 2 * pixel, out + 2 * step, store);
+}
+
+/* A row of outputs of a kernel of one column. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_alone(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels * r->layer->column_stride, step = r->layer->channels * r->layer->y_bytes;
+    const int32_t turns = r->layer->turns, outputs = r->layer->out_columns;
+
+    for (int32_t i = 0; i < outputs / (3 * turns); i++) {
+        qcgen_dsp_depthwise_turn_alone(r, in, out, store);
+        if (turns == 3) {
+            qcgen_dsp_depthwise_turn_alone(r, in + 3 * pixel, out + 3 * step, store);
+            qcgen_dsp_depthwise_turn_alone(r, in + 6 * pixel, out + 6 * step, store);
+        }
+        in += 3 * turns * pixel;
+        out += 3 * turns * step;
+    }
+    for (int32_t i = 0; i < outputs / 3 % turns; i++) {
+        qcgen_dsp_depthwise_turn_alone(r, in, out, store);
+        in += 3 * pixel;
+        out += 3 * step;
+    }
+    if (outputs % 3 > 0) {
+        qcgen_dsp_depthwise_step_alone(r, in, out, store);
+    }
+    if (outputs % 3 > 1) {
+        qcgen_dsp_depthwise_step_alone(r, in + pixel, out + step, store);
+    }
+}
+
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_tap(
+    const struct qcgen_dsp_depthwise_layer *layer, const void *weights, int32_t i)
+{
+    return (layer->weight_bits == 8 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i]) * layer->scale;
+}
+
+/* The word of weights that begins with column k of a row, 0 if there is none. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_word(
+    const struct qcgen_dsp_depthwise_layer *layer, const void *weights, int32_t row, int32_t k)
+{
+    const int is_last = row == layer->rows - 1;
+    const int32_t low = row * layer->columns + k, high = low + (is_last ? 1 : layer->columns);
+
+    if (row >= layer->rows || k >= layer->columns) {
+        return 0;
+    }
+    if (layer->weight_bits == 32) {
+        return ((const int32_t *)weights)[row / 2 * layer->columns + (is_last ? k / 2 : k)];
+    }
+    return qcgen_dsp_pair(qcgen_dsp_depthwise_tap(layer, weights, low),
+        is_last && k + 1 >= layer->columns ? 0 : qcgen_dsp_depthwise_tap(layer, weights, high));
+}
+
+static QCGEN_INLINE struct qcgen_dsp_depthwise_taps qcgen_dsp_depthwise_load(
+    const struct qcgen_dsp_depthwise_layer *layer, const void *weights)
+{
+    const int32_t none = layer->rows, upper = none >= 2 ? 0 : none, middle = none >= 4 ? 2 : none;
+    const int32_t lower = none % 2 ? none - 1 : none;
+    struct qcgen_dsp_depthwise_taps taps;
+
+    taps.upper[0] = qcgen_dsp_depthwise_word(layer, weights, upper, 0);
+    taps.upper[1] = qcgen_dsp_depthwise_word(layer, weights, upper, 1);
+    taps.upper[2] = qcgen_dsp_depthwise_word(layer, weights, upper, 2);
+    taps.middle[0] = qcgen_dsp_depthwise_word(layer, weights, middle, 0);
+    taps.middle[1] = qcgen_dsp_depthwise_word(layer, weights, middle, 1);
+    taps.middle[2] = qcgen_dsp_depthwise_word(layer, weights, middle, 2);
+    taps.lower[0] = qcgen_dsp_depthwise_word(layer, weights, lower, 0);
+    taps.lower[1] = qcgen_dsp_depthwise_word(layer, weights, lower, 2);
+    return taps;
+}
+
+/* A sum, plus the products of the kernel's rows from `top` to `bottom` - 1, which are not on the image. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_lost(
+    const struct qcgen_dsp_depthwise_row *r, int32_t top, int32_t bottom, int32_t sum)
+{
+    const struct qcgen_dsp_depthwise_row lost = { r->layer, r->channel, r->taps, top, bottom, 0 };
+
+    sum = qcgen_dsp_depthwise_add_outside(&lost, 0, sum);
+    if (r->layer->columns == 3) {
+        sum = qcgen_dsp_depthwise_add_outside(&lost, 1, sum);
+        sum = qcgen_dsp_depthwise_add_outside(&lost, 2, sum);
+    }
+    return sum;
+}
+
+/* Row i of a channel's outputs, whose windows are not wholly on the image; x and y are the channel's first elements. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_border(
+    struct qcgen_dsp_depthwise_row *r, int32_t i, const int8_t *x, int8_t *y, qcgen_dsp_depthwise_outputs *outputs,
+    qcgen_dsp_depthwise_store *store)
+{
+    const struct qcgen_dsp_depthwise_layer *const layer = r->layer;
+    const int32_t first = i * layer->row_stride - layer->above, beyond = layer->in_rows - first;
+
+    r->top = first < 0 ? -first : 0;
+    r->bottom = beyond < layer->rows ? beyond : layer->rows;
+    r->initial = qcgen_dsp_depthwise_lost(r, 0, r->top, r->channel->bias);
+    r->initial = qcgen_dsp_depthwise_lost(r, r->bottom, layer->rows, r->initial);
+    outputs(r, x + (first + r->top) * layer->in_columns * layer->channels,
+        y + i * layer->out_columns * layer->channels * layer->y_bytes, store);
+}
+
+/* All outputs of a channel. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_channel_of(const struct qcgen_dsp_depthwise_layer *layer,
+    const struct qcgen_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
+    qcgen_dsp_depthwise_outputs *outputs, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above;
+    const int32_t in_row = layer->in_columns * layer->channels;
+    const int32_t out_row = layer->out_columns * layer->channels * layer->y_bytes;
+    const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
+    const int32_t inside = (layer->in_rows + above - rows + stride) / stride; /* the first that ends below it */
+    const int32_t end = inside < begin ? begin : inside;
+    struct qcgen_dsp_depthwise_row r = { layer, channel, qcgen_dsp_depthwise_load(layer, weights), 0, rows, 0 };
+
+    if (begin > 0) {
+        qcgen_dsp_depthwise_border(&r, 0, x, y, outputs, store);
+    }
+    if (begin > 1) {
+        qcgen_dsp_depthwise_border(&r, 1, x, y, outputs, store);
+    }
+    r.top = 0;
+    r.bottom = rows;
+    r.initial = channel->bias;
+    for (int32_t i = begin; i < inside; i++) {
+        outputs(&r, x + (i * stride - above) * in_row, y + i * out_row, store);
+    }
+    if (end < layer->out_rows) {
+        qcgen_dsp_depthwise_border(&r, end, x, y, outputs, store);
+    }
+    if (end + 1 < layer->out_rows) {
+        qcgen_dsp_depthwise_border(&r, end + 1, x, y, outputs, store);
+    }
+}

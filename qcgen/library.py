@@ -37,7 +37,9 @@ _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
 _OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
 _DEFINED = re.compile(
-    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|typedef .*\bqcgen_(\w+)[;\[]|#define QCGEN_(\w+))", re.MULTILINE
+    r"^(?:[^\s#/*{}].*?\bqcgen_(\w+)\(|\} qcgen_(\w+);|struct qcgen_(\w+) \{|typedef .*\bqcgen_(\w+)[;\[]"
+    r"|#define QCGEN_(\w+))",
+    re.MULTILINE,
 )
 
 _ASSUMED = {"right_shift_is_arithmetic": re.compile(">>"), "double_has_64_bits": re.compile(r"\bdouble \*")}

@@ -207,7 +207,10 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Field:
-    """What a layer has for itself in a function that it shares: a table of ``c_type``, or a number."""
+    """What a layer has for itself in a function that it shares: a table of ``c_type``, or a number.
+
+    ``name``: of a number in a struct of the library, STRUCT.FIELD.
+    """
 
     name: str
     c_type: str

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0c8c2183
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x3f811006
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -332,6 +332,30 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_wor
     }
 }
 
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word,
+    int32_t *a, int32_t *b)
+{
+    *a = conv_4_bits_cortex_m4_dsp_dot(x, word, *a);
+    *b = conv_4_bits_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* A step of four channels. Each half of a word is 4096 * w0 + 256 * w1 + 16 * w2 + w3, w0 from -8 to 7, the others from
+   0 to 15. The sums are those of halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_step_nibbles_4(const int32_t **xs,
+    const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, word;
+
+    conv_4_bits_cortex_m4_dsp_load_two(xs, &x, &z);
+    word = *(*constants)++;
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, conv_4_bits_cortex_m4_dsp_even_u8(word), &a[2], &b[2]);
+    word &= 0x0f0f0f0f;
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, word, &a[1], &b[1]);
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, conv_4_bits_cortex_m4_dsp_even_u8(word), &a[3], &b[3]);
+}
+
 /*
  * conv_4_bits_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points'
  * share; weights, 4 bits each, two of each of four channels in a word; multipliers, x_scale * w_scale / y_scale in
@@ -390,31 +414,6 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_two_codes(
 }
 
 /*
- * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
- * and b. Each half of a word is 4096 * w0 + 256 * w1 + 16 * w2 + w3, w0 from -8 to 7, the others from 0 to 15. The
- * sums are those of halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3.
- */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_step4(
-    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
-{
-    int32_t x0, z0, w0, bytes;
-
-    conv_4_bits_cortex_m4_dsp_load_two(xs, &x0, &z0);
-    w0 = *(*constants)++;
-    a[0] = conv_4_bits_cortex_m4_dsp_dot(x0, w0, a[0]);
-    b[0] = conv_4_bits_cortex_m4_dsp_dot(z0, w0, b[0]);
-    bytes = conv_4_bits_cortex_m4_dsp_even_u8(w0);
-    a[2] = conv_4_bits_cortex_m4_dsp_dot(x0, bytes, a[2]);
-    b[2] = conv_4_bits_cortex_m4_dsp_dot(z0, bytes, b[2]);
-    w0 &= 0x0f0f0f0f;
-    a[1] = conv_4_bits_cortex_m4_dsp_dot(x0, w0, a[1]);
-    b[1] = conv_4_bits_cortex_m4_dsp_dot(z0, w0, b[1]);
-    w0 = conv_4_bits_cortex_m4_dsp_even_u8(w0);
-    a[3] = conv_4_bits_cortex_m4_dsp_dot(x0, w0, a[3]);
-    b[3] = conv_4_bits_cortex_m4_dsp_dot(z0, w0, b[3]);
-}
-
-/*
  * The sum of the elements of one of two windows whose pairs alternate. Not inlined, because gcc 12 for x86-64 loses
  * parts of two such sums that it vectorises together.
  */
@@ -455,15 +454,15 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1
     b[2] = conv_4_bits_cortex_m4_dsp_difference(b[2], shared[4 + 2]);
     b[3] = conv_4_bits_cortex_m4_dsp_difference(b[3], shared[4 + 3]);
     do {
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
     } while (xs != end);
     conv_4_bits_cortex_m4_dsp_part_nibbles(a);
     conv_4_bits_cortex_m4_dsp_part_nibbles(b);

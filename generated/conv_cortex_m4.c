@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xd2d54969
+#if CONV_CORTEX_M4_HEADER_ID != 0x4efda816
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -362,6 +362,35 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(
     conv_cortex_m4_dsp_widen_elements_s8(w, gathered, run, w->kernel_rows * run, pairs);
 }
 
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    *a = conv_cortex_m4_dsp_dot(x, word, *a);
+    *b = conv_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* The same for two channels. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper
+   channel plus that of the lower one, a[1]; the word's even bytes are the lower channel's weights alone. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_add_shared(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    conv_cortex_m4_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    conv_cortex_m4_dsp_add_int16(x, z, conv_cortex_m4_dsp_even_s8(word), &a[1], &b[1]);
+}
+
+/* A step of four channels, two weights each of two in a word. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_step_shared_4(const int32_t **xs, const int32_t **constants,
+    int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    conv_cortex_m4_dsp_load_two(xs, &x, &z);
+    conv_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    conv_cortex_m4_dsp_add_shared(x, z, w0, &a[0], &b[0]);
+    conv_cortex_m4_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
 /*
  * conv_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share (of
  * two channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in
@@ -410,30 +439,6 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_two_codes(int32_t a, int3
     out[NEXT] = conv_cortex_m4_conv1_code(b, multiplier);
 }
 
-/*
- * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
- * and b. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper channel plus that of
- * the lower one, a[1]; the word's even bytes are the lower channel's weights alone.
- */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(
-    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
-{
-    int32_t x0, z0, w0, w1;
-
-    conv_cortex_m4_dsp_load_two(xs, &x0, &z0);
-    conv_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    a[0] = conv_cortex_m4_dsp_dot(x0, w0, a[0]);
-    b[0] = conv_cortex_m4_dsp_dot(z0, w0, b[0]);
-    w0 = conv_cortex_m4_dsp_even_s8(w0);
-    a[1] = conv_cortex_m4_dsp_dot(x0, w0, a[1]);
-    b[1] = conv_cortex_m4_dsp_dot(z0, w0, b[1]);
-    a[2] = conv_cortex_m4_dsp_dot(x0, w1, a[2]);
-    b[2] = conv_cortex_m4_dsp_dot(z0, w1, b[2]);
-    w1 = conv_cortex_m4_dsp_even_s8(w1);
-    a[3] = conv_cortex_m4_dsp_dot(x0, w1, a[3]);
-    b[3] = conv_cortex_m4_dsp_dot(z0, w1, b[3]);
-}
-
 /* Computes 4 output channels of two pixels; returns the constants of the next ones. */
 static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
     const int32_t *xs, const int32_t *constants, int8_t *out)
@@ -446,12 +451,12 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
     b[1] = a[1];
     b[2] = a[2];
     b[3] = a[3];
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
     {
         int32_t multiplier0, multiplier1;
 

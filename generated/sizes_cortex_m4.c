@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x46d779e6
+#if SIZES_CORTEX_M4_HEADER_ID != 0x09f48a06
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -368,6 +368,35 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(
     }
 }
 
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    *a = sizes_cortex_m4_dsp_dot(x, word, *a);
+    *b = sizes_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* The same for two channels. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper
+   channel plus that of the lower one, a[1]; the word's even bytes are the lower channel's weights alone. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_add_shared(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    sizes_cortex_m4_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    sizes_cortex_m4_dsp_add_int16(x, z, sizes_cortex_m4_dsp_even_s8(word), &a[1], &b[1]);
+}
+
+/* A step of four channels, two weights each of two in a word. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_step_shared_4(const int32_t **xs, const int32_t **constants,
+    int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    sizes_cortex_m4_dsp_load_two(xs, &x, &z);
+    sizes_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    sizes_cortex_m4_dsp_add_shared(x, z, w0, &a[0], &b[0]);
+    sizes_cortex_m4_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
 /*
  * sizes_cortex_m4_stem: of each block of channels: initial accumulators, the bias, less the zero points' share (of
  * two channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in
@@ -610,30 +639,6 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const stru
     }
 }
 
-/*
- * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
- * and b. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper channel plus that of
- * the lower one, a[1]; the word's even bytes are the lower channel's weights alone.
- */
-static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_step4(
-    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
-{
-    int32_t x0, z0, w0, w1;
-
-    sizes_cortex_m4_dsp_load_two(xs, &x0, &z0);
-    sizes_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    a[0] = sizes_cortex_m4_dsp_dot(x0, w0, a[0]);
-    b[0] = sizes_cortex_m4_dsp_dot(z0, w0, b[0]);
-    w0 = sizes_cortex_m4_dsp_even_s8(w0);
-    a[1] = sizes_cortex_m4_dsp_dot(x0, w0, a[1]);
-    b[1] = sizes_cortex_m4_dsp_dot(z0, w0, b[1]);
-    a[2] = sizes_cortex_m4_dsp_dot(x0, w1, a[2]);
-    b[2] = sizes_cortex_m4_dsp_dot(z0, w1, b[2]);
-    w1 = sizes_cortex_m4_dsp_even_s8(w1);
-    a[3] = sizes_cortex_m4_dsp_dot(x0, w1, a[3]);
-    b[3] = sizes_cortex_m4_dsp_dot(z0, w1, b[3]);
-}
-
 /* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
 SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(const struct sizes_cortex_m4_shared_conv
     *layer, const int32_t *xs, const int32_t *constants, int32_t *sums)
@@ -644,15 +649,15 @@ SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(c
 
     constants += 4;
     do {
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
     } while (xs != end);
     *sums++ = sizes_cortex_m4_dsp_upper(a[0], a[1]);
     *sums++ = a[1];

@@ -22,6 +22,7 @@ FILES = (
     "dynamic.h",
     "dsp.h",
     "dsp_windows.h",
+    "dsp_sums.h",
     "helium.h",
     "scalar.h.jinja",
     "dot.h",

@@ -19,7 +19,7 @@ from qcgen.render import library as rendered
 ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
 DSP = ("cortex-m4", "cortex-m33")
-CORES = {"dsp.h": DSP, "dsp_windows.h": DSP, "helium.h": ("cortex-m55",)}
+CORES = {"dsp.h": DSP, "dsp_windows.h": DSP, "dsp_sums.h": DSP, "helium.h": ("cortex-m55",)}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'

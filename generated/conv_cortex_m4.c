@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x4efda816
+#if CONV_CORTEX_M4_HEADER_ID != 0x767695cf
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -272,29 +272,19 @@ static CONV_CORTEX_M4_INLINE int32_t *conv_cortex_m4_dsp_widen_run_s8(const int8
     return pairs + 4 * rest;
 }
 
-/* Widens the whole words of the rows of a window that begins at x, so far apart; its columns are neighbours. */
-static CONV_CORTEX_M4_INLINE int32_t *conv_cortex_m4_dsp_widen_rows_s8(
-    const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t row_step, int32_t plane_step, int32_t copies,
-    int32_t *pairs)
-{
-    const int32_t words = w->kernel_columns * w->channels / 4;
-
-    for (int32_t plane = 0; plane < w->planes; plane++) {
-        for (int32_t row = 0; row < w->kernel_rows; row++) {
-            pairs = conv_cortex_m4_dsp_widen_run_s8(x + plane * plane_step + row * row_step, words, copies, pairs);
-        }
-    }
-    return pairs;
-}
-
-/* Widens such a window: whole words, then the elements that they leave over, to an even number of pairs. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_widen_elements_s8(
+/* Widens a window that begins at x, whose rows lie so far apart and whose columns are neighbours: the words of all
+   rows, then what they leave over, to an even number of pairs. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_widen_rows_s8(
     const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t row_step, int32_t plane_step, int32_t *pairs)
 {
     const int32_t run = w->kernel_columns * w->channels, left = run % 4, count = w->planes * w->kernel_rows * left;
     int32_t low = 0;
 
-    pairs = conv_cortex_m4_dsp_widen_rows_s8(w, x, row_step, plane_step, 8, pairs);
+    for (int32_t plane = 0; plane < w->planes; plane++) {
+        for (int32_t row = 0; row < w->kernel_rows; row++) {
+            pairs = conv_cortex_m4_dsp_widen_run_s8(x + plane * plane_step + row * row_step, run / 4, 8, pairs);
+        }
+    }
     CONV_CORTEX_M4_UNROLLED
     for (int32_t i = 0; i < (count + 3) / 4 * 4; i++) {
         const int32_t row = i / left, at = row / w->kernel_rows * plane_step + row % w->kernel_rows * row_step;
@@ -331,7 +321,7 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_window_s8(
     if (!conv_cortex_m4_dsp_find_window(w, pixel, &row, &column) && at_border != 0) {
         at_border(x, row, column, pairs);
     } else {
-        conv_cortex_m4_dsp_widen_elements_s8(
+        conv_cortex_m4_dsp_widen_rows_s8(
             w, x + row * row_step + column * w->channels, w->row_dilation * row_step, w->rows * row_step, pairs);
     }
 }
@@ -359,7 +349,7 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(
             to += run;
         }
     }
-    conv_cortex_m4_dsp_widen_elements_s8(w, gathered, run, w->kernel_rows * run, pairs);
+    conv_cortex_m4_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
 }
 
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */

@@ -87,29 +87,19 @@ static QCGEN_INLINE int32_t *qcgen_dsp_widen_run_s8(const int8_t *x, int32_t wor
     return pairs + 4 * rest;
 }
 
-/* Widens the whole words of the rows of a window that begins at x, so far apart; its columns are neighbours. */
-static QCGEN_INLINE int32_t *qcgen_dsp_widen_rows_s8(
-    const struct qcgen_dsp_windows *w, const int8_t *x, int32_t row_step, int32_t plane_step, int32_t copies,
-    int32_t *pairs)
-{
-    const int32_t words = w->kernel_columns * w->channels / 4;
-
-    for (int32_t plane = 0; plane < w->planes; plane++) {
-        for (int32_t row = 0; row < w->kernel_rows; row++) {
-            pairs = qcgen_dsp_widen_run_s8(x + plane * plane_step + row * row_step, words, copies, pairs);
-        }
-    }
-    return pairs;
-}
-
-/* Widens such a window: whole words, then the elements that they leave over, to an even number of pairs. */
-static QCGEN_INLINE void qcgen_dsp_widen_elements_s8(
+/* Widens a window that begins at x, whose rows lie so far apart and whose columns are neighbours: the words of all
+   rows, then what they leave over, to an even number of pairs. */
+static QCGEN_INLINE void qcgen_dsp_widen_rows_s8(
     const struct qcgen_dsp_windows *w, const int8_t *x, int32_t row_step, int32_t plane_step, int32_t *pairs)
 {
     const int32_t run = w->kernel_columns * w->channels, left = run % 4, count = w->planes * w->kernel_rows * left;
     int32_t low = 0;
 
-    pairs = qcgen_dsp_widen_rows_s8(w, x, row_step, plane_step, 8, pairs);
+    for (int32_t plane = 0; plane < w->planes; plane++) {
+        for (int32_t row = 0; row < w->kernel_rows; row++) {
+            pairs = qcgen_dsp_widen_run_s8(x + plane * plane_step + row * row_step, run / 4, 8, pairs);
+        }
+    }
     QCGEN_UNROLLED
     for (int32_t i = 0; i < (count + 3) / 4 * 4; i++) {
         const int32_t row = i / left, at = row / w->kernel_rows * plane_step + row % w->kernel_rows * row_step;
@@ -146,7 +136,7 @@ static QCGEN_INLINE void qcgen_dsp_window_s8(
     if (!qcgen_dsp_find_window(w, pixel, &row, &column) && at_border != 0) {
         at_border(x, row, column, pairs);
     } else {
-        qcgen_dsp_widen_elements_s8(
+        qcgen_dsp_widen_rows_s8(
             w, x + row * row_step + column * w->channels, w->row_dilation * row_step, w->rows * row_step, pairs);
     }
 }
@@ -207,5 +197,5 @@ static QCGEN_INLINE void qcgen_dsp_gather_s8(
             to += run;
         }
     }
-    qcgen_dsp_widen_elements_s8(w, gathered, run, w->kernel_rows * run, pairs);
+    qcgen_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
 }

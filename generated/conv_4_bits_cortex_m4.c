@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x3f811006
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0977bab3
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -323,8 +323,9 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_wor
                     pairs = conv_4_bits_cortex_m4_dsp_widen_run_s8(x + (row * columns + at) * channels, words, copies,
                         pairs);
                 } else {
-                    for (const int32_t *const end = pairs + 4 * words; pairs != end; pairs += 2) {
+                    for (int32_t i = 0; i < words; i++, pairs += 4) {
                         pairs[0] = outside;
+                        pairs[2] = outside;
                     }
                 }
             }

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x09f48a06
+#if SIZES_CORTEX_M4_HEADER_ID != 0x95a7e219
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -359,8 +359,9 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(
                 if (row >= 0 && row < rows && at >= 0 && at < columns) {
                     pairs = sizes_cortex_m4_dsp_widen_run_s8(x + (row * columns + at) * channels, words, copies, pairs);
                 } else {
-                    for (const int32_t *const end = pairs + 4 * words; pairs != end; pairs += 2) {
+                    for (int32_t i = 0; i < words; i++, pairs += 4) {
                         pairs[0] = outside;
+                        pairs[2] = outside;
                     }
                 }
             }

@@ -166,8 +166,9 @@ static QCGEN_INLINE void qcgen_dsp_window_of_words_s8(
                 if (row >= 0 && row < rows && at >= 0 && at < columns) {
                     pairs = qcgen_dsp_widen_run_s8(x + (row * columns + at) * channels, words, copies, pairs);
                 } else {
-                    for (const int32_t *const end = pairs + 4 * words; pairs != end; pairs += 2) {
+                    for (int32_t i = 0; i < words; i++, pairs += 4) {
                         pairs[0] = outside;
+                        pairs[2] = outside;
                     }
                 }
             }

@@ -63,16 +63,6 @@ class PairedWindow:
         """Pairs of one window; an even number."""
         return self.order.size // 2
 
-    @property
-    def remainder_places(self) -> range:
-        """Where the ``remainder`` is written, behind the whole words of one of two windows whose pairs alternate."""
-        return range(0, 2 * len(self.remainder), 2)
-
-    @property
-    def zero_place(self) -> int:
-        """Where the pair of zeros behind them is."""
-        return 2 * len(self.remainder)
-
 
 @dataclass(frozen=True)
 class DspWindows:

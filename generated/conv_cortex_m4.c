@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x767695cf
+#if CONV_CORTEX_M4_HEADER_ID != 0x2cffe7e4
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -447,22 +447,16 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
     conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
     conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
     conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    {
-        int32_t multiplier0, multiplier1;
+    int32_t multipliers[4];
 
-        conv_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-        conv_cortex_m4_conv1_two_codes(
-            conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
-        conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
-    }
-    {
-        int32_t multiplier2, multiplier3;
-
-        conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-        conv_cortex_m4_conv1_two_codes(
-            conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
-        conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
-    }
+    conv_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+    conv_cortex_m4_conv1_two_codes(
+        conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multipliers[0], out);
+    conv_cortex_m4_conv1_two_codes(a[1], b[1], multipliers[1], out + 1);
+    conv_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
+    conv_cortex_m4_conv1_two_codes(
+        conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multipliers[2], out + 2);
+    conv_cortex_m4_conv1_two_codes(a[3], b[3], multipliers[3], out + 3);
     constants += 4;
     return constants;
 }

@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x28fe692c
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xc4e9cc61
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -450,20 +450,16 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
     a[1] = constant_time_cortex_m4_dsp_difference(a[1], pair_products);
     a[3] = constant_time_cortex_m4_dsp_difference(a[3], pair_products);
     if (!CONSTANT_TIME_CORTEX_M4_RARELY(constants[4] >= 0)) { /* no channel has a guard band */
-        {
-            int32_t multiplier0, multiplier1;
+        int32_t multipliers[4];
 
-            constant_time_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-            out[0] = constant_time_cortex_m4_conv1_code(constant_time_cortex_m4_dsp_upper(a[0], a[1]), multiplier0);
-            out[1] = constant_time_cortex_m4_conv1_code(a[1], multiplier1);
-        }
-        {
-            int32_t multiplier2, multiplier3;
-
-            constant_time_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-            out[2] = constant_time_cortex_m4_conv1_code(constant_time_cortex_m4_dsp_upper(a[2], a[3]), multiplier2);
-            out[3] = constant_time_cortex_m4_conv1_code(a[3], multiplier3);
-        }
+        constant_time_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+        out[0] = constant_time_cortex_m4_conv1_code(
+            constant_time_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
+        out[1] = constant_time_cortex_m4_conv1_code(a[1], multipliers[1]);
+        constant_time_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
+        out[2] = constant_time_cortex_m4_conv1_code(
+            constant_time_cortex_m4_dsp_upper(a[2], a[3]), multipliers[2]);
+        out[3] = constant_time_cortex_m4_conv1_code(a[3], multipliers[3]);
     } else {
         const int32_t sums[] = {
             constant_time_cortex_m4_dsp_upper(a[0], a[1]), a[1],

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xb7efa919
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0977bab3
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -74,6 +74,15 @@ struct conv_4_bits_cortex_m4_arena_behind {
 #define CONV_4_BITS_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define CONV_4_BITS_CORTEX_M4_OS_INLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define CONV_4_BITS_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV_4_BITS_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV_4_BITS_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -162,6 +171,19 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_even_u8(in
 #endif
 }
 
+/* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_pair(int32_t low, int32_t high)
+{
+#if CONV_4_BITS_CORTEX_M4_DSP
+    int32_t pair;
+
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(low), "r"(high));
+    return pair;
+#else
+    return (int32_t)(((uint32_t)low & 0xffffu) | (uint32_t)high << 16);
+#endif
+}
+
 /* sum + a.low * b.low + a.high * b.high, modulo 2^32 (SMLAD). */
 static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_dot(int32_t a, int32_t b, int32_t sum)
 {
@@ -218,6 +240,123 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_saturate_s
 #endif
 }
 
+/* How the windows of a convolution lie on its image. An image of one axis is one row. */
+struct conv_4_bits_cortex_m4_dsp_windows {
+    int32_t planes, rows, columns, channels; /* of the image: channels first are planes of 1 channel, else 1 plane */
+    int32_t out_rows, out_columns;           /* of output pixels */
+    int32_t kernel_rows, kernel_columns;     /* of taps */
+    int32_t row_stride, column_stride;       /* from a window to the next */
+    int32_t row_dilation, column_dilation;   /* from a tap to the next */
+    int32_t row_pad, column_pad;             /* of the first window before the image, 0 or more; all others 1 or more */
+};
+
+/* Widens up to eight words, whose number the compiler knows, to pairs[0], pairs[2], ...; those of another window have
+   the pairs between. Loads come first, since each but the first then takes a cycle less. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_widen_words_s8(const int8_t *x, int32_t count,
+    int32_t *pairs)
+{
+    int32_t words[8];
+
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        words[i] = conv_4_bits_cortex_m4_dsp_load_word(x + 4 * i);
+    }
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        pairs[4 * i] = conv_4_bits_cortex_m4_dsp_even_s8(words[i]);
+        pairs[4 * i + 2] = conv_4_bits_cortex_m4_dsp_odd_s8(words[i]);
+    }
+}
+
+/* Widens a run of words in rounds of `copies`, which the compiler knows: 8, or what divides them. Returns the end. */
+static CONV_4_BITS_CORTEX_M4_INLINE int32_t *conv_4_bits_cortex_m4_dsp_widen_run_s8(const int8_t *x, int32_t words,
+    int32_t copies, int32_t *pairs)
+{
+    const int32_t rest = copies < 8 ? 0 : words % 8;
+    int32_t *const end = pairs + 4 * (words - rest);
+
+    while (pairs != end) {
+        conv_4_bits_cortex_m4_dsp_widen_words_s8(x, copies, pairs);
+        x += 4 * copies;
+        pairs += 4 * copies;
+    }
+    conv_4_bits_cortex_m4_dsp_widen_words_s8(x, rest, pairs);
+    return pairs + 4 * rest;
+}
+
+/* Finds the first row and column of the window of an output pixel; returns whether it lies within the image. */
+static CONV_4_BITS_CORTEX_M4_INLINE int conv_4_bits_cortex_m4_dsp_find_window(
+    const struct conv_4_bits_cortex_m4_dsp_windows *w, int32_t pixel, int32_t *row, int32_t *column)
+{
+    const int32_t out_row = w->out_rows == 1 ? 0 : (int32_t)((uint32_t)pixel / (uint32_t)w->out_columns);
+
+    *row = out_row * w->row_stride - w->row_pad;
+    *column = (pixel - out_row * w->out_columns) * w->column_stride - w->column_pad;
+    return *row >= 0 && *row < w->rows - (w->kernel_rows - 1) * w->row_dilation && *column >= 0
+           && *column < w->columns - (w->kernel_columns - 1) * w->column_dilation;
+}
+
+/* Widens the window of an output pixel whose taps are whole words, read as by widen_run; outside is `padding`. Sizes
+   are read before the loops: behind each store they would be read again. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_words_s8(
+    const struct conv_4_bits_cortex_m4_dsp_windows *w, const int8_t *x, int32_t pixel, int32_t padding, int32_t copies,
+        int32_t *pairs)
+{
+    const int32_t columns = w->columns, channels = w->channels, words = (int32_t)((uint32_t)channels / 4);
+    const int32_t row_step = w->row_dilation, column_step = w->column_dilation;
+    int32_t row, column;
+    const int is_inside = conv_4_bits_cortex_m4_dsp_find_window(w, pixel, &row, &column);
+    const int32_t end_row = row + w->kernel_rows * row_step, end_column = column + w->kernel_columns * column_step;
+
+    if (is_inside && column_step == 1) {
+        const int32_t run = (end_column - column) * words;
+
+        for (; row != end_row; row += row_step) {
+            pairs = conv_4_bits_cortex_m4_dsp_widen_run_s8(x + (row * columns + column) * channels, run, copies, pairs);
+        }
+    } else {
+        const int32_t outside = conv_4_bits_cortex_m4_dsp_pair(padding, padding), rows = w->rows;
+
+        for (; row != end_row; row += row_step) {
+            for (int32_t at = column; at != end_column; at += column_step) {
+                if (row >= 0 && row < rows && at >= 0 && at < columns) {
+                    pairs = conv_4_bits_cortex_m4_dsp_widen_run_s8(x + (row * columns + at) * channels, words, copies,
+                        pairs);
+                } else {
+                    for (int32_t i = 0; i < words; i++, pairs += 4) {
+                        pairs[0] = outside;
+                        pairs[2] = outside;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word,
+    int32_t *a, int32_t *b)
+{
+    *a = conv_4_bits_cortex_m4_dsp_dot(x, word, *a);
+    *b = conv_4_bits_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* A step of four channels. Each half of a word is 4096 * w0 + 256 * w1 + 16 * w2 + w3, w0 from -8 to 7, the others from
+   0 to 15. The sums are those of halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_step_nibbles_4(const int32_t **xs,
+    const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, word;
+
+    conv_4_bits_cortex_m4_dsp_load_two(xs, &x, &z);
+    word = *(*constants)++;
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, conv_4_bits_cortex_m4_dsp_even_u8(word), &a[2], &b[2]);
+    word &= 0x0f0f0f0f;
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, word, &a[1], &b[1]);
+    conv_4_bits_cortex_m4_dsp_add_int16(x, z, conv_4_bits_cortex_m4_dsp_even_u8(word), &a[3], &b[3]);
+}
+
 /*
  * conv_4_bits_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points'
  * share; weights, 4 bits each, two of each of four channels in a word; multipliers, x_scale * w_scale / y_scale in
@@ -250,89 +389,19 @@ CONV_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t conv_4_bits_cortex_m4_conv1
     return (int8_t)code;
 }
 
-/*
- * Widens a window to pairs[0], pairs[2], ...; the other window has the pairs between. Its rows are 24 elements each,
- * `distance` apart.
- */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_widen(
-    const int8_t *x, int32_t distance, int32_t *pairs)
-{
-    enum { RUNS = 3 };
-
-    for (int32_t r = 0; r < RUNS; r++) {
-        const int8_t *row = x + r * distance;
-        const int32_t word0 = conv_4_bits_cortex_m4_dsp_load_word(row);
-        const int32_t word1 = conv_4_bits_cortex_m4_dsp_load_word(row + 4);
-        const int32_t word2 = conv_4_bits_cortex_m4_dsp_load_word(row + 4 * 2);
-        const int32_t word3 = conv_4_bits_cortex_m4_dsp_load_word(row + 4 * 3);
-        const int32_t word4 = conv_4_bits_cortex_m4_dsp_load_word(row + 4 * 4);
-        const int32_t word5 = conv_4_bits_cortex_m4_dsp_load_word(row + 4 * 5);
-
-        pairs[0] = conv_4_bits_cortex_m4_dsp_even_s8(word0);
-        pairs[2] = conv_4_bits_cortex_m4_dsp_odd_s8(word0);
-        pairs[4] = conv_4_bits_cortex_m4_dsp_even_s8(word1);
-        pairs[4 + 2] = conv_4_bits_cortex_m4_dsp_odd_s8(word1);
-        pairs[4 * 2] = conv_4_bits_cortex_m4_dsp_even_s8(word2);
-        pairs[4 * 2 + 2] = conv_4_bits_cortex_m4_dsp_odd_s8(word2);
-        pairs[4 * 3] = conv_4_bits_cortex_m4_dsp_even_s8(word3);
-        pairs[4 * 3 + 2] = conv_4_bits_cortex_m4_dsp_odd_s8(word3);
-        pairs[4 * 4] = conv_4_bits_cortex_m4_dsp_even_s8(word4);
-        pairs[4 * 4 + 2] = conv_4_bits_cortex_m4_dsp_odd_s8(word4);
-        pairs[4 * 5] = conv_4_bits_cortex_m4_dsp_even_s8(word5);
-        pairs[4 * 5 + 2] = conv_4_bits_cortex_m4_dsp_odd_s8(word5);
-        pairs += 4 * 6;
-    }
-}
-
-/* The same for a window that leaves the image: what lies outside is the zero point. */
-CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_widen_border(
-    const int8_t *x, int32_t begin_y, int32_t begin_x, int32_t *pairs)
-{
-    enum {
-        STEP_HEIGHT = 48, IN_HEIGHT = 6, KERNEL_HEIGHT = 3, DILATION_HEIGHT = 1,
-        STEP_WIDTH = 8, IN_WIDTH = 6, KERNEL_WIDTH = 3,
-        RUN = 24
-    };
-    /* Columns [first, beyond) of the window lie on the image. */
-    const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-    const int32_t remaining = IN_WIDTH - begin_x;
-    const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
-    int8_t gathered[72];
-    int8_t *to = gathered;
-
-    (void)memset(gathered, -12, sizeof gathered);
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = begin_y + ky * DILATION_HEIGHT;
-
-        if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
-            const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
-
-            (void)memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
-        }
-        to += RUN;
-    }
-    conv_4_bits_cortex_m4_conv1_widen(gathered, RUN, pairs);
-}
+/* conv_4_bits_cortex_m4_conv1: how windows lie on the image. */
+CONV_4_BITS_CORTEX_M4_CONST_ATTR static const struct conv_4_bits_cortex_m4_dsp_windows
+    conv_4_bits_cortex_m4_conv1_windows = {
+    .planes = 1, .rows = 6, .columns = 6, .channels = 8, .out_rows = 6,
+    .out_columns = 6, .kernel_rows = 3, .kernel_columns = 3, .row_stride = 1, .column_stride = 1,
+    .row_dilation = 1, .column_dilation = 1, .row_pad = 1, .column_pad = 1,
+};
 
 /* Widens the window of an output pixel. */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_window(
-    const int8_t *x, uint32_t pixel, int32_t *pairs)
+CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_window(
+    const int8_t *x, int32_t pixel, int32_t *pairs)
 {
-    enum { /* outputs from INSIDE on and before BEYOND have windows within the image */
-        STEP_HEIGHT = 48, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 5,
-        STEP_WIDTH = 8, OUT_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, INSIDE_WIDTH = 1, BEYOND_WIDTH = 5,
-        DISTANCE = 48
-    };
-    const int32_t oy = (int32_t)(pixel / OUT_WIDTH);
-    const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-    const int32_t ox = (int32_t)(pixel % OUT_WIDTH);
-    const int32_t begin_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-
-    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
-        conv_4_bits_cortex_m4_conv1_widen_border(x, begin_y, begin_x, pairs);
-    } else {
-        conv_4_bits_cortex_m4_conv1_widen(x + begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH, DISTANCE, pairs);
-    }
+    conv_4_bits_cortex_m4_dsp_window_of_words_s8(&conv_4_bits_cortex_m4_conv1_windows, x, pixel, -12, 8, pairs);
 }
 
 /* conv_4_bits_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
@@ -343,31 +412,6 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_two_codes(
 
     out[0] = conv_4_bits_cortex_m4_conv1_code(a, multiplier);
     out[NEXT] = conv_4_bits_cortex_m4_conv1_code(b, multiplier);
-}
-
-/*
- * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
- * and b. Each half of a word is 4096 * w0 + 256 * w1 + 16 * w2 + w3, w0 from -8 to 7, the others from 0 to 15. The
- * sums are those of halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3.
- */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_step4(
-    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
-{
-    int32_t x0, z0, w0, bytes;
-
-    conv_4_bits_cortex_m4_dsp_load_two(xs, &x0, &z0);
-    w0 = *(*constants)++;
-    a[0] = conv_4_bits_cortex_m4_dsp_dot(x0, w0, a[0]);
-    b[0] = conv_4_bits_cortex_m4_dsp_dot(z0, w0, b[0]);
-    bytes = conv_4_bits_cortex_m4_dsp_even_u8(w0);
-    a[2] = conv_4_bits_cortex_m4_dsp_dot(x0, bytes, a[2]);
-    b[2] = conv_4_bits_cortex_m4_dsp_dot(z0, bytes, b[2]);
-    w0 &= 0x0f0f0f0f;
-    a[1] = conv_4_bits_cortex_m4_dsp_dot(x0, w0, a[1]);
-    b[1] = conv_4_bits_cortex_m4_dsp_dot(z0, w0, b[1]);
-    w0 = conv_4_bits_cortex_m4_dsp_even_u8(w0);
-    a[3] = conv_4_bits_cortex_m4_dsp_dot(x0, w0, a[3]);
-    b[3] = conv_4_bits_cortex_m4_dsp_dot(z0, w0, b[3]);
 }
 
 /*
@@ -411,15 +455,15 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1
     b[2] = conv_4_bits_cortex_m4_dsp_difference(b[2], shared[4 + 2]);
     b[3] = conv_4_bits_cortex_m4_dsp_difference(b[3], shared[4 + 3]);
     do {
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_conv1_step4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
     } while (xs != end);
     conv_4_bits_cortex_m4_dsp_part_nibbles(a);
     conv_4_bits_cortex_m4_dsp_part_nibbles(b);
@@ -472,8 +516,8 @@ CONV_4_BITS_CORTEX_M4_CODE_ATTR static void conv_4_bits_cortex_m4_conv1(const in
     enum { OUT_PIXELS = 36, Y_PIXEL = 8 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {
-        conv_4_bits_cortex_m4_conv1_window(x, (uint32_t)pixel, pairs);
-        conv_4_bits_cortex_m4_conv1_window(x, (uint32_t)pixel + 1, pairs + 1);
+        conv_4_bits_cortex_m4_conv1_window(x, pixel, pairs);
+        conv_4_bits_cortex_m4_conv1_window(x, pixel + 1, pairs + 1);
         conv_4_bits_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xf7d63591
+#if CONV_CORTEX_M4_HEADER_ID != 0x2cffe7e4
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -73,6 +73,15 @@ struct conv_cortex_m4_arena_behind {
 #define CONV_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define CONV_CORTEX_M4_OS_INLINE CONV_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define CONV_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -220,6 +229,158 @@ static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_saturate_s8(int32_t valu
 #endif
 }
 
+/* How the windows of a convolution lie on its image. An image of one axis is one row. */
+struct conv_cortex_m4_dsp_windows {
+    int32_t planes, rows, columns, channels; /* of the image: channels first are planes of 1 channel, else 1 plane */
+    int32_t out_rows, out_columns;           /* of output pixels */
+    int32_t kernel_rows, kernel_columns;     /* of taps */
+    int32_t row_stride, column_stride;       /* from a window to the next */
+    int32_t row_dilation, column_dilation;   /* from a tap to the next */
+    int32_t row_pad, column_pad;             /* of the first window before the image, 0 or more; all others 1 or more */
+};
+
+/* Widens up to eight words, whose number the compiler knows, to pairs[0], pairs[2], ...; those of another window have
+   the pairs between. Loads come first, since each but the first then takes a cycle less. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_widen_words_s8(const int8_t *x, int32_t count, int32_t *pairs)
+{
+    int32_t words[8];
+
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        words[i] = conv_cortex_m4_dsp_load_word(x + 4 * i);
+    }
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        pairs[4 * i] = conv_cortex_m4_dsp_even_s8(words[i]);
+        pairs[4 * i + 2] = conv_cortex_m4_dsp_odd_s8(words[i]);
+    }
+}
+
+/* Widens a run of words in rounds of `copies`, which the compiler knows: 8, or what divides them. Returns the end. */
+static CONV_CORTEX_M4_INLINE int32_t *conv_cortex_m4_dsp_widen_run_s8(const int8_t *x, int32_t words, int32_t copies,
+    int32_t *pairs)
+{
+    const int32_t rest = copies < 8 ? 0 : words % 8;
+    int32_t *const end = pairs + 4 * (words - rest);
+
+    while (pairs != end) {
+        conv_cortex_m4_dsp_widen_words_s8(x, copies, pairs);
+        x += 4 * copies;
+        pairs += 4 * copies;
+    }
+    conv_cortex_m4_dsp_widen_words_s8(x, rest, pairs);
+    return pairs + 4 * rest;
+}
+
+/* Widens a window that begins at x, whose rows lie so far apart and whose columns are neighbours: the words of all
+   rows, then what they leave over, to an even number of pairs. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_widen_rows_s8(
+    const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t row_step, int32_t plane_step, int32_t *pairs)
+{
+    const int32_t run = w->kernel_columns * w->channels, left = run % 4, count = w->planes * w->kernel_rows * left;
+    int32_t low = 0;
+
+    for (int32_t plane = 0; plane < w->planes; plane++) {
+        for (int32_t row = 0; row < w->kernel_rows; row++) {
+            pairs = conv_cortex_m4_dsp_widen_run_s8(x + plane * plane_step + row * row_step, run / 4, 8, pairs);
+        }
+    }
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < (count + 3) / 4 * 4; i++) {
+        const int32_t row = i / left, at = row / w->kernel_rows * plane_step + row % w->kernel_rows * row_step;
+        const int32_t element = i < count ? x[at + run - left + i % left] : 0;
+
+        if (i % 2 == 0) {
+            low = element;
+        } else {
+            pairs[i - 1] = conv_cortex_m4_dsp_pair(low, element);
+        }
+    }
+}
+
+/* Finds the first row and column of the window of an output pixel; returns whether it lies within the image. */
+static CONV_CORTEX_M4_INLINE int conv_cortex_m4_dsp_find_window(
+    const struct conv_cortex_m4_dsp_windows *w, int32_t pixel, int32_t *row, int32_t *column)
+{
+    const int32_t out_row = w->out_rows == 1 ? 0 : (int32_t)((uint32_t)pixel / (uint32_t)w->out_columns);
+
+    *row = out_row * w->row_stride - w->row_pad;
+    *column = (pixel - out_row * w->out_columns) * w->column_stride - w->column_pad;
+    return *row >= 0 && *row < w->rows - (w->kernel_rows - 1) * w->row_dilation && *column >= 0
+           && *column < w->columns - (w->kernel_columns - 1) * w->column_dilation;
+}
+
+/* Widens the window of an output pixel; `at_border` widens one that leaves the image, 0 if there is none. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_window_s8(
+    const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t pixel,
+    void (*at_border)(const int8_t *x, int32_t row, int32_t column, int32_t *pairs), int32_t *pairs)
+{
+    const int32_t row_step = w->columns * w->channels;
+    int32_t row, column;
+
+    if (!conv_cortex_m4_dsp_find_window(w, pixel, &row, &column) && at_border != 0) {
+        at_border(x, row, column, pairs);
+    } else {
+        conv_cortex_m4_dsp_widen_rows_s8(
+            w, x + row * row_step + column * w->channels, w->row_dilation * row_step, w->rows * row_step, pairs);
+    }
+}
+
+/* Widens a window at the border by way of an array of its size; outside the image is `padding`. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(
+    const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t row, int32_t column, int32_t padding,
+    int8_t *gathered,
+    int32_t *pairs)
+{
+    const int32_t kernel = w->kernel_columns, row_step = w->columns * w->channels, run = kernel * w->channels;
+    /* Columns [first, beyond) of the window lie on the image. */
+    const int32_t first = column < 0 ? (-column < kernel ? -column : kernel) : 0;
+    const int32_t remaining = w->columns - column;
+    const int32_t beyond = remaining > kernel ? kernel : remaining > first ? remaining : first;
+    const size_t bytes = (size_t)((beyond - first) * w->channels);
+    int8_t *to = gathered + first * w->channels;
+
+    (void)memset(gathered, padding, (size_t)(w->planes * w->kernel_rows * run));
+    for (int32_t plane = 0; plane < w->planes; plane++) {
+        for (int32_t y = row; y != row + w->kernel_rows * w->row_dilation; y += w->row_dilation) {
+            if (y >= 0 && y < w->rows && bytes > 0) {
+                (void)memcpy(to, x + (plane * w->rows + y) * row_step + (column + first) * w->channels, bytes);
+            }
+            to += run;
+        }
+    }
+    conv_cortex_m4_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
+}
+
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    *a = conv_cortex_m4_dsp_dot(x, word, *a);
+    *b = conv_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* The same for two channels. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper
+   channel plus that of the lower one, a[1]; the word's even bytes are the lower channel's weights alone. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_add_shared(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    conv_cortex_m4_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    conv_cortex_m4_dsp_add_int16(x, z, conv_cortex_m4_dsp_even_s8(word), &a[1], &b[1]);
+}
+
+/* A step of four channels, two weights each of two in a word. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_step_shared_4(const int32_t **xs, const int32_t **constants,
+    int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    conv_cortex_m4_dsp_load_two(xs, &x, &z);
+    conv_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    conv_cortex_m4_dsp_add_shared(x, z, w0, &a[0], &b[0]);
+    conv_cortex_m4_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
 /*
  * conv_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share (of
  * two channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in
@@ -243,74 +404,20 @@ CONV_CORTEX_M4_CODE_ATTR static inline int8_t conv_cortex_m4_conv1_code(int32_t 
     return (int8_t)code;
 }
 
-/*
- * Widens a window to pairs[0], pairs[2], ...; the other window has the pairs between. Its rows are 6 elements each,
- * `distance` apart.
- */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_widen(const int8_t *x, int32_t distance, int32_t *pairs)
+/* conv_cortex_m4_conv1: how windows lie on the image. */
+CONV_CORTEX_M4_CONST_ATTR static const struct conv_cortex_m4_dsp_windows conv_cortex_m4_conv1_windows = {
+    .planes = 1, .rows = 8, .columns = 8, .channels = 3, .out_rows = 5,
+    .out_columns = 5, .kernel_rows = 2, .kernel_columns = 2, .row_stride = 2, .column_stride = 2,
+    .row_dilation = 1, .column_dilation = 1, .row_pad = 1, .column_pad = 1,
+};
+
+/* Widens a window that leaves the image, outside of which is the zero point. */
+CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_window_at_border(
+    const int8_t *x, int32_t row, int32_t column, int32_t *pairs)
 {
-    enum { RUNS = 2 };
-
-    for (int32_t r = 0; r < RUNS; r++) {
-        const int8_t *row = x + r * distance;
-        const int32_t word0 = conv_cortex_m4_dsp_load_word(row);
-
-        pairs[0] = conv_cortex_m4_dsp_even_s8(word0);
-        pairs[2] = conv_cortex_m4_dsp_odd_s8(word0);
-        pairs += 4;
-    }
-    pairs[0] = conv_cortex_m4_dsp_pair(x[4], x[5]);
-    pairs[2] = conv_cortex_m4_dsp_pair(x[distance + 4], x[distance + 5]);
-}
-
-/* The same for a window that leaves the image: what lies outside is the zero point. */
-CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_widen_border(
-    const int8_t *x, int32_t begin_y, int32_t begin_x, int32_t *pairs)
-{
-    enum {
-        STEP_HEIGHT = 24, IN_HEIGHT = 8, KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
-        STEP_WIDTH = 3, IN_WIDTH = 8, KERNEL_WIDTH = 2,
-        RUN = 6
-    };
-    /* Columns [first, beyond) of the window lie on the image. */
-    const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-    const int32_t remaining = IN_WIDTH - begin_x;
-    const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
     int8_t gathered[12];
-    int8_t *to = gathered;
 
-    (void)memset(gathered, -12, sizeof gathered);
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = begin_y + ky * DILATION_HEIGHT;
-
-        if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
-            const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
-
-            (void)memcpy(to + first * STEP_WIDTH, row, (size_t)((beyond - first) * STEP_WIDTH));
-        }
-        to += RUN;
-    }
-    conv_cortex_m4_conv1_widen(gathered, RUN, pairs);
-}
-
-/* Widens the window of an output pixel. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, uint32_t pixel, int32_t *pairs)
-{
-    enum { /* outputs from INSIDE on and before BEYOND have windows within the image */
-        STEP_HEIGHT = 24, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
-        DISTANCE = 24
-    };
-    const int32_t oy = (int32_t)(pixel / OUT_WIDTH);
-    const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-    const int32_t ox = (int32_t)(pixel % OUT_WIDTH);
-    const int32_t begin_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-
-    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
-        conv_cortex_m4_conv1_widen_border(x, begin_y, begin_x, pairs);
-    } else {
-        conv_cortex_m4_conv1_widen(x + begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH, DISTANCE, pairs);
-    }
+    conv_cortex_m4_dsp_gather_s8(&conv_cortex_m4_conv1_windows, x, row, column, -12, gathered, pairs);
 }
 
 /* conv_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
@@ -320,30 +427,6 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_two_codes(int32_t a, int3
 
     out[0] = conv_cortex_m4_conv1_code(a, multiplier);
     out[NEXT] = conv_cortex_m4_conv1_code(b, multiplier);
-}
-
-/*
- * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
- * and b. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper channel plus that of
- * the lower one, a[1]; the word's even bytes are the lower channel's weights alone.
- */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_step4(
-    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
-{
-    int32_t x0, z0, w0, w1;
-
-    conv_cortex_m4_dsp_load_two(xs, &x0, &z0);
-    conv_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    a[0] = conv_cortex_m4_dsp_dot(x0, w0, a[0]);
-    b[0] = conv_cortex_m4_dsp_dot(z0, w0, b[0]);
-    w0 = conv_cortex_m4_dsp_even_s8(w0);
-    a[1] = conv_cortex_m4_dsp_dot(x0, w0, a[1]);
-    b[1] = conv_cortex_m4_dsp_dot(z0, w0, b[1]);
-    a[2] = conv_cortex_m4_dsp_dot(x0, w1, a[2]);
-    b[2] = conv_cortex_m4_dsp_dot(z0, w1, b[2]);
-    w1 = conv_cortex_m4_dsp_even_s8(w1);
-    a[3] = conv_cortex_m4_dsp_dot(x0, w1, a[3]);
-    b[3] = conv_cortex_m4_dsp_dot(z0, w1, b[3]);
 }
 
 /* Computes 4 output channels of two pixels; returns the constants of the next ones. */
@@ -358,28 +441,22 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
     b[1] = a[1];
     b[2] = a[2];
     b[3] = a[3];
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    conv_cortex_m4_conv1_step4(&xs, &constants, a, b);
-    {
-        int32_t multiplier0, multiplier1;
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    int32_t multipliers[4];
 
-        conv_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-        conv_cortex_m4_conv1_two_codes(
-            conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multiplier0, out);
-        conv_cortex_m4_conv1_two_codes(a[1], b[1], multiplier1, out + 1);
-    }
-    {
-        int32_t multiplier2, multiplier3;
-
-        conv_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-        conv_cortex_m4_conv1_two_codes(
-            conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multiplier2, out + 2);
-        conv_cortex_m4_conv1_two_codes(a[3], b[3], multiplier3, out + 3);
-    }
+    conv_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+    conv_cortex_m4_conv1_two_codes(
+        conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multipliers[0], out);
+    conv_cortex_m4_conv1_two_codes(a[1], b[1], multipliers[1], out + 1);
+    conv_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
+    conv_cortex_m4_conv1_two_codes(
+        conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multipliers[2], out + 2);
+    conv_cortex_m4_conv1_two_codes(a[3], b[3], multipliers[3], out + 3);
     constants += 4;
     return constants;
 }
@@ -400,8 +477,10 @@ CONV_CORTEX_M4_CODE_ATTR static void conv_cortex_m4_conv1(const int8_t *x, int8_
     for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
 
-        conv_cortex_m4_conv1_window(x, (uint32_t)pixel, pairs);
-        conv_cortex_m4_conv1_window(x, (uint32_t)pixel + 1, pairs + 1);
+        conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel, conv_cortex_m4_conv1_window_at_border,
+            pairs);
+        conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel + 1, conv_cortex_m4_conv1_window_at_border,
+            pairs + 1);
         conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }

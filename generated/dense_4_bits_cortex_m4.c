@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xfe24e097
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5b6434f0
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -380,20 +380,14 @@ DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channel
         dense_4_bits_cortex_m4_conv1_word4(&xs, &constants, a);
         dense_4_bits_cortex_m4_conv1_word4(&xs, &constants, a);
         dense_4_bits_cortex_m4_dsp_part_nibbles(a);
-        {
-            int32_t multiplier0, multiplier1;
+        int32_t multipliers[4];
 
-            dense_4_bits_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-            out[0] = dense_4_bits_cortex_m4_conv1_code(a[0], multiplier0);
-            out[1] = dense_4_bits_cortex_m4_conv1_code(a[1], multiplier1);
-        }
-        {
-            int32_t multiplier2, multiplier3;
-
-            dense_4_bits_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-            out[2] = dense_4_bits_cortex_m4_conv1_code(a[2], multiplier2);
-            out[3] = dense_4_bits_cortex_m4_conv1_code(a[3], multiplier3);
-        }
+        dense_4_bits_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+        out[0] = dense_4_bits_cortex_m4_conv1_code(a[0], multipliers[0]);
+        out[1] = dense_4_bits_cortex_m4_conv1_code(a[1], multipliers[1]);
+        dense_4_bits_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
+        out[2] = dense_4_bits_cortex_m4_conv1_code(a[2], multipliers[2]);
+        out[3] = dense_4_bits_cortex_m4_conv1_code(a[3], multipliers[3]);
         constants += 4;
         out += 4;
     } while (out != out_end);

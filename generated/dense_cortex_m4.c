@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x386b4c0a
+#if DENSE_CORTEX_M4_HEADER_ID != 0x873cfad8
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -445,13 +445,11 @@ DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const in
     dense_cortex_m4_conv1_word2(&xs, &constants, a, &pair_products);
     dense_cortex_m4_conv1_word2(&xs, &constants, a, &pair_products);
     a[1] = dense_cortex_m4_dsp_difference(a[1], pair_products);
-    {
-        int32_t multiplier0, multiplier1;
+    int32_t multipliers[2];
 
-        dense_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-        out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multiplier0);
-        out[1] = dense_cortex_m4_conv1_code(a[1], multiplier1);
-    }
+    dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+    out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
+    out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
     return pair_products;
 }
 
@@ -488,27 +486,17 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
         a[3] = dense_cortex_m4_dsp_difference(a[3], pair_products);
         a[5] = dense_cortex_m4_dsp_difference(a[5], pair_products);
         dense_cortex_m4_conv1_words6(&xs, &constants, a);
-        {
-            int32_t multiplier0, multiplier1;
+        int32_t multipliers[6];
 
-            dense_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-            out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multiplier0);
-            out[1] = dense_cortex_m4_conv1_code(a[1], multiplier1);
-        }
-        {
-            int32_t multiplier2, multiplier3;
-
-            dense_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-            out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), multiplier2);
-            out[3] = dense_cortex_m4_conv1_code(a[3], multiplier3);
-        }
-        {
-            int32_t multiplier4, multiplier5;
-
-            dense_cortex_m4_dsp_two_at(constants + 4, &multiplier4, &multiplier5);
-            out[4] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[4], a[5]), multiplier4);
-            out[5] = dense_cortex_m4_conv1_code(a[5], multiplier5);
-        }
+        dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+        out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
+        out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
+        dense_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
+        out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), multipliers[2]);
+        out[3] = dense_cortex_m4_conv1_code(a[3], multipliers[3]);
+        dense_cortex_m4_dsp_two_at(constants + 4, &multipliers[4], &multipliers[5]);
+        out[4] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[4], a[5]), multipliers[4]);
+        out[5] = dense_cortex_m4_conv1_code(a[5], multipliers[5]);
         constants += 6;
         out += 6;
     } while (out != out_end);

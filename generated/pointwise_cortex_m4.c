@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xba17bd1e
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x1547d562
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -369,20 +369,14 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
         pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
-        {
-            int32_t multiplier0, multiplier1;
+        int32_t multipliers[4];
 
-            pointwise_cortex_m4_dsp_two_at(constants, &multiplier0, &multiplier1);
-            out[0] = pointwise_cortex_m4_conv1_code(a[0], multiplier0);
-            out[1] = pointwise_cortex_m4_conv1_code(a[1], multiplier1);
-        }
-        {
-            int32_t multiplier2, multiplier3;
-
-            pointwise_cortex_m4_dsp_two_at(constants + 2, &multiplier2, &multiplier3);
-            out[2] = pointwise_cortex_m4_conv1_code(a[2], multiplier2);
-            out[3] = pointwise_cortex_m4_conv1_code(a[3], multiplier3);
-        }
+        pointwise_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
+        out[0] = pointwise_cortex_m4_conv1_code(a[0], multipliers[0]);
+        out[1] = pointwise_cortex_m4_conv1_code(a[1], multipliers[1]);
+        pointwise_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
+        out[2] = pointwise_cortex_m4_conv1_code(a[2], multipliers[2]);
+        out[3] = pointwise_cortex_m4_conv1_code(a[3], multipliers[3]);
         constants += 4;
         out += 4;
     } while (out != out_end);

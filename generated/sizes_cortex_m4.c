@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xb888a788
+#if SIZES_CORTEX_M4_HEADER_ID != 0x95a7e219
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -96,6 +96,15 @@ struct sizes_cortex_m4_arena_behind {
 #define SIZES_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define SIZES_CORTEX_M4_OS_INLINE SIZES_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define SIZES_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define SIZES_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define SIZES_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -269,6 +278,126 @@ static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_saturate_s8(int32_t va
 #endif
 }
 
+/* How the windows of a convolution lie on its image. An image of one axis is one row. */
+struct sizes_cortex_m4_dsp_windows {
+    int32_t planes, rows, columns, channels; /* of the image: channels first are planes of 1 channel, else 1 plane */
+    int32_t out_rows, out_columns;           /* of output pixels */
+    int32_t kernel_rows, kernel_columns;     /* of taps */
+    int32_t row_stride, column_stride;       /* from a window to the next */
+    int32_t row_dilation, column_dilation;   /* from a tap to the next */
+    int32_t row_pad, column_pad;             /* of the first window before the image, 0 or more; all others 1 or more */
+};
+
+/* Widens up to eight words, whose number the compiler knows, to pairs[0], pairs[2], ...; those of another window have
+   the pairs between. Loads come first, since each but the first then takes a cycle less. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_widen_words_s8(const int8_t *x, int32_t count, int32_t *pairs)
+{
+    int32_t words[8];
+
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        words[i] = sizes_cortex_m4_dsp_load_word(x + 4 * i);
+    }
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        pairs[4 * i] = sizes_cortex_m4_dsp_even_s8(words[i]);
+        pairs[4 * i + 2] = sizes_cortex_m4_dsp_odd_s8(words[i]);
+    }
+}
+
+/* Widens a run of words in rounds of `copies`, which the compiler knows: 8, or what divides them. Returns the end. */
+static SIZES_CORTEX_M4_INLINE int32_t *sizes_cortex_m4_dsp_widen_run_s8(const int8_t *x, int32_t words, int32_t copies,
+    int32_t *pairs)
+{
+    const int32_t rest = copies < 8 ? 0 : words % 8;
+    int32_t *const end = pairs + 4 * (words - rest);
+
+    while (pairs != end) {
+        sizes_cortex_m4_dsp_widen_words_s8(x, copies, pairs);
+        x += 4 * copies;
+        pairs += 4 * copies;
+    }
+    sizes_cortex_m4_dsp_widen_words_s8(x, rest, pairs);
+    return pairs + 4 * rest;
+}
+
+/* Finds the first row and column of the window of an output pixel; returns whether it lies within the image. */
+static SIZES_CORTEX_M4_INLINE int sizes_cortex_m4_dsp_find_window(
+    const struct sizes_cortex_m4_dsp_windows *w, int32_t pixel, int32_t *row, int32_t *column)
+{
+    const int32_t out_row = w->out_rows == 1 ? 0 : (int32_t)((uint32_t)pixel / (uint32_t)w->out_columns);
+
+    *row = out_row * w->row_stride - w->row_pad;
+    *column = (pixel - out_row * w->out_columns) * w->column_stride - w->column_pad;
+    return *row >= 0 && *row < w->rows - (w->kernel_rows - 1) * w->row_dilation && *column >= 0
+           && *column < w->columns - (w->kernel_columns - 1) * w->column_dilation;
+}
+
+/* Widens the window of an output pixel whose taps are whole words, read as by widen_run; outside is `padding`. Sizes
+   are read before the loops: behind each store they would be read again. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(
+    const struct sizes_cortex_m4_dsp_windows *w, const int8_t *x, int32_t pixel, int32_t padding, int32_t copies,
+        int32_t *pairs)
+{
+    const int32_t columns = w->columns, channels = w->channels, words = (int32_t)((uint32_t)channels / 4);
+    const int32_t row_step = w->row_dilation, column_step = w->column_dilation;
+    int32_t row, column;
+    const int is_inside = sizes_cortex_m4_dsp_find_window(w, pixel, &row, &column);
+    const int32_t end_row = row + w->kernel_rows * row_step, end_column = column + w->kernel_columns * column_step;
+
+    if (is_inside && column_step == 1) {
+        const int32_t run = (end_column - column) * words;
+
+        for (; row != end_row; row += row_step) {
+            pairs = sizes_cortex_m4_dsp_widen_run_s8(x + (row * columns + column) * channels, run, copies, pairs);
+        }
+    } else {
+        const int32_t outside = sizes_cortex_m4_dsp_pair(padding, padding), rows = w->rows;
+
+        for (; row != end_row; row += row_step) {
+            for (int32_t at = column; at != end_column; at += column_step) {
+                if (row >= 0 && row < rows && at >= 0 && at < columns) {
+                    pairs = sizes_cortex_m4_dsp_widen_run_s8(x + (row * columns + at) * channels, words, copies, pairs);
+                } else {
+                    for (int32_t i = 0; i < words; i++, pairs += 4) {
+                        pairs[0] = outside;
+                        pairs[2] = outside;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    *a = sizes_cortex_m4_dsp_dot(x, word, *a);
+    *b = sizes_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* The same for two channels. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper
+   channel plus that of the lower one, a[1]; the word's even bytes are the lower channel's weights alone. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_add_shared(int32_t x, int32_t z, int32_t word, int32_t *a,
+    int32_t *b)
+{
+    sizes_cortex_m4_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    sizes_cortex_m4_dsp_add_int16(x, z, sizes_cortex_m4_dsp_even_s8(word), &a[1], &b[1]);
+}
+
+/* A step of four channels, two weights each of two in a word. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_step_shared_4(const int32_t **xs, const int32_t **constants,
+    int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    sizes_cortex_m4_dsp_load_two(xs, &x, &z);
+    sizes_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    sizes_cortex_m4_dsp_add_shared(x, z, w0, &a[0], &b[0]);
+    sizes_cortex_m4_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
 /*
  * sizes_cortex_m4_stem: of each block of channels: initial accumulators, the bias, less the zero points' share (of
  * two channels that share words 256 * upper + lower, then lower); weights, four in a word, 256 * upper + lower in
@@ -413,16 +542,11 @@ struct sizes_cortex_m4_shared_conv {
     const uint16_t *guard_band;
     int32_t offset;
     int32_t zero_point;
-    int32_t out_columns;
     int32_t out_channels;
     int32_t last;
-    int32_t row_stride;
-    int32_t column_stride;
-    int32_t tap_words;
-    int32_t row_words;
-    int32_t row_step;
     int32_t pair_words;
     int32_t padding;
+    struct sizes_cortex_m4_dsp_windows dsp_windows;
     int32_t channels4;
 };
 
@@ -476,78 +600,11 @@ SIZES_CORTEX_M4_CODE_ATTR static inline int sizes_cortex_m4_shared_conv_is_near_
     return (scaled & MASK) == 0;
 }
 
-/* Widens words of a window to pairs[0], pairs[2], ...; the other window has the pairs between. Returns their end. */
-static SIZES_CORTEX_M4_INLINE int32_t *sizes_cortex_m4_shared_conv_widen(const int8_t *x, int32_t words, int32_t *pairs)
-{
-    int32_t *const end = pairs + 4 * words;
-
-    while (pairs != end) {
-        const int32_t word0 = sizes_cortex_m4_dsp_load_word(x);
-        const int32_t word1 = sizes_cortex_m4_dsp_load_word(x + 4);
-
-        pairs[0] = sizes_cortex_m4_dsp_even_s8(word0);
-        pairs[2] = sizes_cortex_m4_dsp_odd_s8(word0);
-        pairs[4] = sizes_cortex_m4_dsp_even_s8(word1);
-        pairs[4 + 2] = sizes_cortex_m4_dsp_odd_s8(word1);
-        x += 4 * 2;
-        pairs += 4 * 2;
-    }
-    return pairs;
-}
-
-/* The same for words outside the image. */
-static SIZES_CORTEX_M4_INLINE int32_t *sizes_cortex_m4_shared_conv_outside(int32_t padding, int32_t words,
-    int32_t *pairs)
-{
-    int32_t *const end = pairs + 4 * words;
-
-    for (; pairs != end; pairs += 2) {
-        pairs[0] = padding;
-    }
-    return pairs;
-}
-
-/* The same for a window that leaves the image, and that begins at begin_y, begin_x. */
-SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_window_at_border(const struct sizes_cortex_m4_shared_conv
-    *layer, const int8_t *x, int32_t begin_y, int32_t begin_x, int32_t *pairs)
-{
-    const int32_t padding = sizes_cortex_m4_dsp_pair(layer->padding, layer->padding);
-    const int32_t rows = 3, row_step = layer->row_step;
-    const int32_t kernel = 3, tap_words = layer->tap_words;
-    /* Columns [first, beyond) of the window lie on the image. */
-    const int32_t first = begin_x < 0 ? (-begin_x < kernel ? -begin_x : kernel) : 0;
-    const int32_t remaining = 3 - begin_x;
-    const int32_t beyond = remaining > kernel ? kernel : remaining > first ? remaining : first;
-    const int32_t begin = (begin_x + first) * tap_words * 4;
-
-    for (int32_t y = begin_y; y != begin_y + 3; y++) {
-        if (y >= 0 && y < rows) {
-            pairs = sizes_cortex_m4_shared_conv_outside(padding, first * tap_words, pairs);
-            pairs = sizes_cortex_m4_shared_conv_widen(x + y * row_step + begin, (beyond - first) * tap_words, pairs);
-            pairs = sizes_cortex_m4_shared_conv_outside(padding, (kernel - beyond) * tap_words, pairs);
-        } else {
-            pairs = sizes_cortex_m4_shared_conv_outside(padding, kernel * tap_words, pairs);
-        }
-    }
-}
-
 /* Widens the window of an output pixel. */
 SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_window(const struct sizes_cortex_m4_shared_conv *layer,
     const int8_t *x, int32_t pixel, int32_t *pairs)
 {
-    const int32_t begin_y = pixel / layer->out_columns * layer->row_stride - 1;
-    const int32_t begin_x = pixel % layer->out_columns * layer->column_stride - 1;
-    const int32_t row_step = layer->row_step, row_words = layer->row_words, tap_words = layer->tap_words;
-    const uint32_t inner_rows = (uint32_t)1, inner_columns = (uint32_t)1;
-
-    if ((uint32_t)begin_y < inner_rows && (uint32_t)begin_x < inner_columns) { /* the window lies on the image */
-        x += begin_y * row_step + begin_x * tap_words * 4;
-        for (int32_t row = 0; row < 3; row++) {
-            pairs = sizes_cortex_m4_shared_conv_widen(x + row * row_step, row_words, pairs);
-        }
-    } else {
-        sizes_cortex_m4_shared_conv_window_at_border(layer, x, begin_y, begin_x, pairs);
-    }
+    sizes_cortex_m4_dsp_window_of_words_s8(&layer->dsp_windows, x, pixel, layer->padding, 2, pairs);
 }
 
 /* sizes_cortex_m4_shared_conv: stores the outputs of two pixels in a channel. */
@@ -583,30 +640,6 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const stru
     }
 }
 
-/*
- * Adds the products of the next two elements of two windows, x0 and z0, with the weights of 4 channels to the sums a
- * and b. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper channel plus that of
- * the lower one, a[1]; the word's even bytes are the lower channel's weights alone.
- */
-static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_step4(
-    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
-{
-    int32_t x0, z0, w0, w1;
-
-    sizes_cortex_m4_dsp_load_two(xs, &x0, &z0);
-    sizes_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    a[0] = sizes_cortex_m4_dsp_dot(x0, w0, a[0]);
-    b[0] = sizes_cortex_m4_dsp_dot(z0, w0, b[0]);
-    w0 = sizes_cortex_m4_dsp_even_s8(w0);
-    a[1] = sizes_cortex_m4_dsp_dot(x0, w0, a[1]);
-    b[1] = sizes_cortex_m4_dsp_dot(z0, w0, b[1]);
-    a[2] = sizes_cortex_m4_dsp_dot(x0, w1, a[2]);
-    b[2] = sizes_cortex_m4_dsp_dot(z0, w1, b[2]);
-    w1 = sizes_cortex_m4_dsp_even_s8(w1);
-    a[3] = sizes_cortex_m4_dsp_dot(x0, w1, a[3]);
-    b[3] = sizes_cortex_m4_dsp_dot(z0, w1, b[3]);
-}
-
 /* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
 SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(const struct sizes_cortex_m4_shared_conv
     *layer, const int32_t *xs, const int32_t *constants, int32_t *sums)
@@ -617,15 +650,15 @@ SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(c
 
     constants += 4;
     do {
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
-        sizes_cortex_m4_shared_conv_step4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
     } while (xs != end);
     *sums++ = sizes_cortex_m4_dsp_upper(a[0], a[1]);
     *sums++ = a[1];
@@ -689,16 +722,24 @@ SIZES_CORTEX_M4_CODE_ATTR static void sizes_cortex_m4_stem(const int8_t *x, int8
         .guard_band = sizes_cortex_m4_stem_guard_band,
         .offset = -8160,
         .zero_point = -128,
-        .out_columns = 3,
         .out_channels = 24,
         .last = 7,
-        .row_stride = 1,
-        .column_stride = 1,
-        .tap_words = 4,
-        .row_words = 12,
-        .row_step = 48,
         .pair_words = 144,
         .padding = -5,
+        .dsp_windows.planes = 1,
+        .dsp_windows.rows = 3,
+        .dsp_windows.columns = 3,
+        .dsp_windows.channels = 16,
+        .dsp_windows.out_rows = 3,
+        .dsp_windows.out_columns = 3,
+        .dsp_windows.kernel_rows = 3,
+        .dsp_windows.kernel_columns = 3,
+        .dsp_windows.row_stride = 1,
+        .dsp_windows.column_stride = 1,
+        .dsp_windows.row_dilation = 1,
+        .dsp_windows.column_dilation = 1,
+        .dsp_windows.row_pad = 1,
+        .dsp_windows.column_pad = 1,
         .channels4 = 24,
     };
 
@@ -806,16 +847,24 @@ SIZES_CORTEX_M4_CODE_ATTR static void sizes_cortex_m4_y(const int8_t *x, int8_t 
         .constants = sizes_cortex_m4_y_constants,
         .offset = 480,
         .zero_point = 7,
-        .out_columns = 2,
         .out_channels = 12,
         .last = 2,
-        .row_stride = 2,
-        .column_stride = 2,
-        .tap_words = 6,
-        .row_words = 18,
-        .row_step = 72,
         .pair_words = 216,
         .padding = -128,
+        .dsp_windows.planes = 1,
+        .dsp_windows.rows = 3,
+        .dsp_windows.columns = 3,
+        .dsp_windows.channels = 24,
+        .dsp_windows.out_rows = 2,
+        .dsp_windows.out_columns = 2,
+        .dsp_windows.kernel_rows = 3,
+        .dsp_windows.kernel_columns = 3,
+        .dsp_windows.row_stride = 2,
+        .dsp_windows.column_stride = 2,
+        .dsp_windows.row_dilation = 1,
+        .dsp_windows.column_dilation = 1,
+        .dsp_windows.row_pad = 1,
+        .dsp_windows.column_pad = 1,
         .channels4 = 12,
     };
 

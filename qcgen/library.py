@@ -23,6 +23,7 @@ FILES = (
     "layer_norm.h",
     "dsp.h",
     "dsp_windows.h",
+    "dsp_sums.h",
     "dsp_depthwise.h",
     "dsp_winograd.h",
     "helium.h",

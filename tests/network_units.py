@@ -95,8 +95,8 @@ def render(unit: Unit) -> Built:
     roles = {table.role: table.symbol for table in tables}
     body = environment().get_template(kernel.template)
     text = "".join(declare.render(t=table) for table in tables)
-    common = {"prefix": PREFIX, "symbol": symbol, "tables": roles, "kept": "static const", "op": unit.op}
-    text += body.render(names_of(prepared.context) | common)
+    common = {"prefix": PREFIX, "symbol": symbol, "tables": roles, "op": unit.op}
+    text += body.render(names_of(prepared.context) | common | {"kept": "static const", "layer_type": ""})
     given = [x for x in inputs_of(unit.op) if x.name not in unit.constants]
     arguments = [f"inputs[{i}]" for i in range(len(given))] + ["y"]
     arguments += [f"scratch[{i}]" for i in range(len(prepared.scratch))]

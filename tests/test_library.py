@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import fields
 
 import pytest
 from emulated import require_core
@@ -12,6 +13,7 @@ import qcgen
 from qcgen import library
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS
+from qcgen.kernels.arm_dsp.window import DspWindows
 from qcgen.library import Library, standard_headers
 from qcgen.plan.names import node_names
 from qcgen.render import library as rendered
@@ -129,6 +131,13 @@ def test_a_function_of_int8_t_is_there_for_uint8_t():
     assert "net_dsp_widen_two_u8(const uint8_t *a, " in unsigned
     assert "_s8" not in unsigned
     assert "_u8" not in signed
+
+
+def test_windows_have_the_fields_of_their_struct():
+    [text] = rendered("").needed([], "net", ["dsp_windows"])
+    body = text[text.index("{") : text.index("}")]
+    listed = re.findall(r"int32_t ([\w, ]+);", body)
+    assert ", ".join(listed).split(", ") == [each.name for each in fields(DspWindows)]
 
 
 def test_a_name_that_the_library_does_not_have_is_an_error():

@@ -189,7 +189,7 @@ def test_convolutions_of_several_sizes_read_them(model, level):
         artifact = compiled("cortex-m4", model)
     [function] = artifact.plan.shared
     assert len(function.nodes) == layers
-    assert "layer->out_columns" in artifact.files["net.c"]
+    assert "&layer->dsp_windows" in artifact.files["net.c"]
     assert verify(artifact, cases=6, flags=(level,)).is_right
 
 
@@ -271,7 +271,7 @@ def test_rows_of_layers_of_several_sizes_share_functions(level):
         patch.setattr("qcgen.plan.functions.PRICE", 0.01)
         artifact = compiled("cortex-m4", lambda: n.model(x), arena="least")
     [stream] = artifact.plan.streams
-    assert any("tap_words" in call.numbers for call in stream.calls)
+    assert any("dsp_windows.channels" in call.numbers for call in stream.calls)
     assert verify(artifact, cases=2, flags=(level,)).is_right
 
 

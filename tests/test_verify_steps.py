@@ -155,10 +155,10 @@ MUTANTS = {
         "(share & ((UINT32_C(1) << BELOW) - 1u)) < 1u",
     ),
     "an eighth of the base of a normalization's guard band": (
-        FLAT, P + "layer_norm.c.jinja", "BASE = {{ line.base }}", "BASE = {{ line.base // 8 }}",
+        FLAT, "library/layer_norm.h", "base = line->base +", "base = line->base / 8 +",
     ),
     "ties of what codes stand for rounded down": (
-        NORMAL, P + "layer_norm.c.jinja", "|| (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0)", "",
+        NORMAL, "library/layer_norm.h", "|| (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0)", "",
     ),
     "the highest code of 16 bits one too low": (
         DYADIC, "epilogue/output.c.jinja", "HIGH = {{ output.high }}; /*", "HIGH = {{ output.high - 1 }}; /*",

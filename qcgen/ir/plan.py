@@ -207,7 +207,10 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Field:
-    """What a layer has for itself in a function that it shares: a table of ``c_type``, or a number."""
+    """What a layer has for itself in a function that it shares: a table of ``c_type``, or a number.
+
+    ``name``: of a number in a struct of the library, STRUCT.FIELD.
+    """
 
     name: str
     c_type: str
@@ -244,7 +247,8 @@ class Call:
     that the output may take an input's place; ``overlap`` is what the planner made of the order.
     ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
     beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
-    whether it was compiled for size or for speed; ``cycles`` and ``operations``: what the kernel counts of them itself, if it does.
+    whether it was compiled for size or for speed; ``cycles`` and ``operations``: what the kernel counts of them
+    itself, if it does.
     ``returns_status``: the function returns 1 where the arithmetic has no result for its input, else 0; others return
     nothing. ``passes``: how many times the layer is computed.
     """

@@ -402,9 +402,14 @@ def _form(value: object) -> Hashable:
 
 
 def _sharing(works: Sequence[Work], symbol: str) -> list[Work]:
-    """The works with the function that they share; numbers that are the same in all of them stay in its text."""
+    """The works with the function that they share; numbers that are the same in all of them stay in its text.
+
+    But structs of the library are a layer's own, with all of their fields.
+    """
     numbers = [_numbers(work) for work in works]
-    own_numbers = {name: c_type for name, (c_type, _) in numbers[0].items() if len({n[name] for n in numbers}) > 1}
+    own_numbers = {
+        name: c_type for name, (c_type, _) in numbers[0].items() if "." in name or len({n[name] for n in numbers}) > 1
+    }
     literals = tuple((name, value) for name, value in works[0].prepared.sizes.items() if name not in own_numbers)
     tables = {table.role: Field(table.role, table.c_type, True) for work in works for table in work.prepared.constants}
     parts = (*tables.values(), *(Field(name, c_type, False) for name, c_type in own_numbers.items()))

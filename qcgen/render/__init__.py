@@ -142,7 +142,7 @@ def bodies(plan: Plan) -> list[str]:
         text = with_layer(same([texts[index] for index in indices], function), function, plan.prefix)
         for index in indices:
             texts[index] = layer(plan, plan.calls[index], text)
-        texts[indices[0]] = f"{declared(function)}\n\n{text}\n{texts[indices[0]]}"
+        texts[indices[0]] = f"{declared(function, plan.prefix)}\n\n{text}\n{texts[indices[0]]}"
     return texts
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from qcgen.ir.context import own
-from qcgen.ir.plan import Call, Plan, SharedFunction, Table
+from qcgen.ir.plan import Call, Field, Plan, SharedFunction, Table
 from qcgen.render.c_functions import CFunction, changed, functions
 from qcgen.render.filters import comment, int32
 
@@ -28,11 +28,17 @@ def struct_of(shared: SharedFunction) -> str:
     return f"struct {shared.symbol}"
 
 
-def declared(shared: SharedFunction) -> str:
+def declared(shared: SharedFunction, prefix: str) -> str:
     """The declaration of this type."""
-    kinds = [f"const {each.c_type} *" if each.is_table else f"{each.c_type} " for each in shared.fields]
-    lines = [f"    {kind}{each.name};" for kind, each in zip(kinds, shared.fields, strict=True)]
+    lines = dict.fromkeys(f"    {_member(each, prefix)};" for each in shared.fields)
     return "\n".join([f"{struct_of(shared)} {{", *lines, "};"])
+
+
+def _member(field: Field, prefix: str) -> str:
+    if field.is_table:
+        return f"const {field.c_type} *{field.name}"
+    struct, dot, _ = field.name.partition(".")
+    return f"struct {prefix}_{struct} {struct}" if dot else f"{field.c_type} {field.name}"
 
 
 def tables_of(plan: Plan, call: Call) -> dict[str, str]:

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from qcgen.ir.context import Context, own
+from qcgen.ir.context import Context, LayerField, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.conv_sizes import SIZES, ConvSizes, can_share, conv_numbers, conv_sizes, shown_segments
+from qcgen.kernels.arm_dsp.conv_sizes import (
+    SIZES,
+    WORD,
+    ConvSizes,
+    can_share,
+    conv_numbers,
+    conv_sizes,
+    copies_of,
+    shown_segments,
+)
 from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.nibble_weights import may_pack
 from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail, parameter_text
 from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Segment, Tail
 from qcgen.kernels.arm_dsp.weights import PackedConstants, pack_constants
-from qcgen.kernels.arm_dsp.window import MAX_REMAINDER, PairedWindow, remainder_elements, window
+from qcgen.kernels.arm_dsp.window import (
+    AXES,
+    MAX_REMAINDER,
+    DspWindows,
+    PairedWindow,
+    dsp_windows,
+    remainder_elements,
+    window,
+)
 from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
@@ -33,21 +50,21 @@ from qcgen.kernels.unroll import unrolled
 from qcgen.kernels.windows import Runs
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
-SINGLE_WORDS = 8  # of one window, widened in a round of a loop
+SINGLE_WORDS = 8  # of a pixel, widened without a loop
 NO_WINDOW = PairedWindow(0, 0, unrolled(0, 1), (), np.zeros(0, np.int64), False, False, False)
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
 @dataclass(frozen=True)
 class FoundWindow(Context):
-    """Finding the runs of a window."""
+    """How a window is found and widened."""
 
+    way: Literal["pixels", "rows", "words", "runs"]  # that follow each other, of taps, of each tap, in a list
+    windows: DspWindows | None  # of rows and words, but of layers of several sizes
+    copies: int  # of the body of the loop over words
     found: Runs
     window: PairedWindow
-    is_regular: bool  # runs lie at one distance, so that a window is widened where it is found
-    distance: int  # from one run to the next, in elements
-    is_positioned: bool  # windows do not follow each other pixel by pixel
-    is_looped: bool  # so many words that both windows are widened in one loop
+    is_looped: bool  # so many words of a pixel that both windows are widened in one loop
     is_planar: bool  # channels first
     plane: int  # from one channel to the next, in elements
 
@@ -77,7 +94,7 @@ class ConvContext(Context):
     x_kind: str  # how the names of instructions end that read x
     output: Output
     dsp: FastOutput
-    padding_byte: int  # the element outside the image
+    padding_byte: int | LayerField  # the element outside the image
     segments: tuple[Segment, ...]  # blocks of output channels
     lanes: tuple[Lane, ...]  # the two windows
     copied_words: int  # constants that are copied to scratch memory first
@@ -129,7 +146,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     context = ConvContext(
         conv=described(op),
-        windows=_found_window(op.geometry, setting, planned, has_border=has_border),
+        windows=_found_window(op.geometry, setting, planned),
         image=_pixels_by_two(op, setting),
         x_kind=x_kind(op),
         output=packed.epilogue.output,
@@ -141,7 +158,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         sizes=None,
     )
     constants = [packed_constants(words, packed)]
-    if has_border and not planned.is_gathered:
+    if has_border and not planned.is_gathered and context.windows.way == "runs":
         constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
     if has_border and setting.is_free:
         constants.append(number("padding_byte", "int32_t", packed.padding, "a tap outside."))
@@ -174,16 +191,16 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     segments, places = shown_segments(words, tail, setting.sizes, WIDTHS)
     context = ConvContext(
         conv=described(op),
-        windows=FoundWindow(Runs((), False, 0), NO_WINDOW, False, 0, False, False, False, 0),
+        windows=FoundWindow("words", None, copies_of(setting.sizes), Runs((), False, 0), NO_WINDOW, False, False, 0),
         image=PixelsByTwo(Images(0, 0), Outputs(op.y.dtype.c, 1, own("out_channels")), 0, 0, False, False, False),
         x_kind=x_kind(op),
         output=packed.epilogue.output,
         dsp=dsp_output(op, packed),
-        padding_byte=0,
+        padding_byte=own("padding"),
         segments=segments,
         lanes=LANES,
         copied_words=0,
-        sizes=conv_sizes(setting.sizes),
+        sizes=conv_sizes(),
     )
     return Prepared(
         (packed_constants(words, packed), *exact_constants(packed)),
@@ -196,24 +213,30 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     )
 
 
-def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow, *, has_border: bool) -> FoundWindow:
+def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow) -> FoundWindow:
     is_planar = setting.x_layout is Layout.CHANNELS_FIRST
-    found = Runs(axes(g, setting.x_layout), planned.is_rows, depth=1 if is_planar else 0)
-    looped = found.looped_axes
-    # Rows of which each lies as far from the one before it need no list of where they are.
-    is_single = planned.runs == 1 or (planned.is_rows and len(looped) == 1)
-    is_regular = is_single and not is_planar and (planned.is_gathered or not has_border)
-    is_positioned = prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1} or is_planar
+    way = _way(g, planned, is_planar=is_planar)
     return FoundWindow(
-        found=found,
-        window=replace(planned, words=unrolled(planned.words.total, SINGLE_WORDS)) if is_regular else planned,
-        is_regular=is_regular,
-        distance=0 if len(looped) != 1 else looped[0].tap_step,
-        is_positioned=is_positioned,
+        way=way,
+        windows=dsp_windows(g, setting.x_layout) if way in ("rows", "words") else None,
+        copies=SINGLE_WORDS,
+        found=Runs(axes(g, setting.x_layout), planned.is_rows, depth=1 if is_planar else 0),
+        window=planned,
         is_looped=planned.words.total > SINGLE_WORDS,
         is_planar=is_planar,
         plane=prod(g.input),
     )
+
+
+def _way(g: ConvGeometry, planned: PairedWindow, *, is_planar: bool) -> Literal["pixels", "rows", "words", "runs"]:
+    is_whole = not is_planar and g.in_channels % WORD == 0
+    if is_whole and prod(g.kernel) == 1 and not g.is_padded and set(g.strides) == {1}:
+        return "pixels"
+    if g.rank > AXES:
+        return "runs"
+    if is_whole and (planned.is_gathered or not planned.is_rows):
+        return "words"
+    return "rows" if planned.is_rows else "runs"
 
 
 def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:

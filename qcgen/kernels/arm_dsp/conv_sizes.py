@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import gcd, inf, prod
 
 from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import ConvGeometry
+from qcgen.ir.types import Layout
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, sized
 from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of
-from qcgen.kernels.arm_dsp.window import MAX_UNROLL
+from qcgen.kernels.arm_dsp.window import MAX_UNROLL, dsp_windows
 from qcgen.kernels.kernel import SizesPrice
-from qcgen.kernels.plane import plane_axes
 from qcgen.kernels.unroll import divided, sized_loop, unrolled
 
 WORD = 4  # elements
+WINDOWS = "dsp_windows"  # of a layer: a struct of the library
 MAX_COPIES = 4  # of the body of the loop that widens words
 ROUND_COST = 3  # instructions of a round of the loop over a window
 PIXELS_COST = 70  # instructions more for two pixels
@@ -24,64 +25,36 @@ FUNCTION_BYTES = 1300  # of a layer's own functions
 
 @dataclass(frozen=True)
 class ConvSizes:
-    """Where the C of a function for layers of several sizes has them: those of the image, the output and the kernel.
+    """Where the C of a function for layers of several sizes has what belongs to the output and to two windows.
 
-    ``last`` is the last pixel that has one behind it. A tap has ``tap_words`` words of the image, ``pair_words`` are
-    those of two windows when they are widened, ``row_step`` elements lie from a row of the image to the next;
-    ``padding`` is the element outside. ``copies``: of the body of the loop that widens words.
+    ``last`` is the last pixel that has one behind it; ``pair_words``: those of two windows when they are widened.
     """
 
-    rows: LayerField
-    columns: LayerField
-    out_columns: LayerField
     out_channels: LayerField
     last: LayerField
-    kernel_rows: LayerField
-    kernel_columns: LayerField
-    row_stride: LayerField
-    column_stride: LayerField
-    row_pad: LayerField
-    column_pad: LayerField
-    tap_words: LayerField
-    row_words: LayerField
-    inner_rows: LayerField
-    inner_columns: LayerField
-    row_step: LayerField
     pair_words: LayerField
-    padding: LayerField
-    copies: range
 
 
-def conv_sizes(sizes: Sequence[ConvGeometry]) -> ConvSizes:
-    """What the function shows for layers of these sizes, of which all can share it (``can_share``)."""
-    names = conv_numbers(sizes[0], 0)
-    copies = gcd(MAX_COPIES, *(g.in_channels // WORD for g in sizes))
-    return ConvSizes(**{name: own(name) for name in names}, copies=range(copies))
+def conv_sizes() -> ConvSizes:
+    """What the function shows for layers that can share it (``can_share``)."""
+    return ConvSizes(**{each.name: own(each.name) for each in fields(ConvSizes)})
 
 
 def conv_numbers(g: ConvGeometry, padding: int) -> dict[str, int]:
     """What a layer has for itself, by the names of its struct."""
-    height, width = plane_axes(g)
-    return {
-        "rows": height.input,
-        "columns": width.input,
-        "out_columns": width.output,
+    numbers = {
         "out_channels": g.out_channels,
         "last": prod(g.output) - 2,
-        "kernel_rows": height.kernel,
-        "kernel_columns": width.kernel,
-        "row_stride": height.stride,
-        "column_stride": width.stride,
-        "row_pad": height.pad,
-        "column_pad": width.pad,
-        "tap_words": g.in_channels // WORD,
-        "row_words": width.kernel * g.in_channels // WORD,
-        "inner_rows": max(height.input - height.kernel + 1, 0),
-        "inner_columns": max(width.input - width.kernel + 1, 0),
-        "row_step": width.input * g.in_channels,
         "pair_words": 2 * _pairs(g),
         "padding": padding,
     }
+    windows = asdict(dsp_windows(g, Layout.CHANNELS_LAST))
+    return numbers | {f"{WINDOWS}.{name}": value for name, value in windows.items()}
+
+
+def copies_of(sizes: Sequence[ConvGeometry]) -> int:
+    """How many words of a tap the body of the loop over them widens."""
+    return gcd(MAX_COPIES, *(g.in_channels // WORD for g in sizes))
 
 
 def can_share(sizes: Sequence[ConvGeometry]) -> bool:

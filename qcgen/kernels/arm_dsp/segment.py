@@ -193,24 +193,9 @@ class Segment(ChannelBlocks):
         return range(self.width // channels)
 
     @property
-    def word_twos(self) -> tuple[tuple[int, int], ...]:
-        """These words two by two, as they are loaded."""
-        return tuple((w, w + 1) for w in range(0, len(self.words) - 1, 2))
-
-    @property
     def loads_in_row(self) -> bool:
         """Whether a step loads its pair and its first two words one by one: two instructions more, a cycle less."""
         return self.for_speed and self.form != "bytes" and len(self.words) > 1
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether one word is left over by twos."""
-        return len(self.words) % 2 == 1
-
-    @property
-    def last_word(self) -> int:
-        """The number of the last word."""
-        return self.words[-1]
 
     @property
     def upper(self) -> tuple[int, ...]:

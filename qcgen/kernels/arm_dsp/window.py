@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import prod
 
 import numpy as np
 
 from qcgen.ir.program import ConvGeometry, Int64s
 from qcgen.ir.types import Layout
+from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack
 MAX_REMAINDER = 64  # elements left over by whole words that are written out pair by pair
 MAX_UNROLL = 10  # copies of a loop's body: the loop itself then costs 3 instructions in 120
 MAX_WHOLE = 16  # copies where there is no loop then
+
+AXES = 2  # that windows of the library have
+VALUES = 5  # of a struct in a line of C
 
 ZERO = -1
 """In an order: a half of a pair that no element fills; its weights are zero."""
@@ -59,15 +63,56 @@ class PairedWindow:
         """Pairs of one window; an even number."""
         return self.order.size // 2
 
-    @property
-    def remainder_places(self) -> range:
-        """Where the ``remainder`` is written, behind the whole words of one of two windows whose pairs alternate."""
-        return range(0, 2 * len(self.remainder), 2)
+
+@dataclass(frozen=True)
+class DspWindows:
+    """The fields of ``struct qcgen_dsp_windows`` in templates/library/dsp_windows.h, which says what they mean."""
+
+    planes: int
+    rows: int
+    columns: int
+    channels: int
+    out_rows: int
+    out_columns: int
+    kernel_rows: int
+    kernel_columns: int
+    row_stride: int
+    column_stride: int
+    row_dilation: int
+    column_dilation: int
+    row_pad: int
+    column_pad: int
 
     @property
-    def zero_place(self) -> int:
-        """Where the pair of zeros behind them is."""
-        return 2 * len(self.remainder)
+    def lines(self) -> tuple[str, ...]:
+        """The values as C, in lines."""
+        values = [f".{name} = {value}" for name, value in asdict(self).items()]
+        return tuple(", ".join(values[i : i + VALUES]) for i in range(0, len(values), VALUES))
+
+
+def dsp_windows(g: ConvGeometry, layout: Layout) -> DspWindows:
+    """The windows of an image of up to two axes; pixels of one tap that follow each other are a single row."""
+    is_planar = layout is Layout.CHANNELS_FIRST
+    rows, columns = plane_axes(g)
+    if not is_planar and prod(g.kernel) == 1 and not g.is_padded and set(g.strides) == {1}:
+        pixels = prod(g.input)
+        rows, columns = PlaneAxis(1, 1, 1, 1, 1, 0), PlaneAxis(pixels, pixels, 1, 1, 1, 0)
+    return DspWindows(
+        planes=g.in_channels if is_planar else 1,
+        rows=rows.input,
+        columns=columns.input,
+        channels=1 if is_planar else g.in_channels,
+        out_rows=rows.output,
+        out_columns=columns.output,
+        kernel_rows=rows.kernel,
+        kernel_columns=columns.kernel,
+        row_stride=rows.stride,
+        column_stride=columns.stride,
+        row_dilation=rows.dilation,
+        column_dilation=columns.dilation,
+        row_pad=rows.pad,
+        column_pad=columns.pad,
+    )
 
 
 def window(g: ConvGeometry, layout: Layout, *, has_border: bool) -> PairedWindow:

@@ -1,0 +1,160 @@
+/* Sums over the pairs of two windows, a and b, whose pairs alternate: steps of one to four channels, and their loop.
+   What words of constants hold is told in qcgen/kernels/arm_dsp/weights.py. */
+#pragma once
+#include <stdint.h>
+#include "compiler.h"
+#include "dsp.h"
+
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static QCGEN_INLINE void qcgen_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a, int32_t *b)
+{
+    *a = qcgen_dsp_dot(x, word, *a);
+    *b = qcgen_dsp_dot(z, word, *b);
+}
+
+/* The same for two channels. Each half of a word is 256 * upper + lower: a[0] becomes 256 times the sum of the upper
+   channel plus that of the lower one, a[1]; the word's even bytes are the lower channel's weights alone. */
+static QCGEN_INLINE void qcgen_dsp_add_shared(int32_t x, int32_t z, int32_t word, int32_t *a, int32_t *b)
+{
+    qcgen_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    qcgen_dsp_add_int16(x, z, qcgen_dsp_even_s8(word), &a[1], &b[1]);
+}
+
+/* A step of two channels, two weights of both in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_shared_2(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z;
+
+    qcgen_dsp_load_two(xs, &x, &z);
+    qcgen_dsp_add_shared(x, z, *(*constants)++, a, b);
+}
+
+/* A step of four channels, two weights each of two in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_shared_4(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    qcgen_dsp_load_two(xs, &x, &z);
+    qcgen_dsp_load_two(constants, &w0, &w1);
+    qcgen_dsp_add_shared(x, z, w0, &a[0], &b[0]);
+    qcgen_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
+/* The same, two instructions more and a cycle less. */
+static QCGEN_INLINE void qcgen_dsp_step_shared_4_fast(
+    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    qcgen_dsp_load_twos(xs, &x, &z, constants, &w0, &w1);
+    qcgen_dsp_add_shared(x, z, w0, &a[0], &b[0]);
+    qcgen_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
+/* A step of one channel, two weights in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_int16_1(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z;
+
+    qcgen_dsp_load_two(xs, &x, &z);
+    qcgen_dsp_add_int16(x, z, *(*constants)++, a, b);
+}
+
+/* Adds the products of two elements of two windows with two weights each of two channels. */
+static QCGEN_INLINE void qcgen_dsp_add_two_int16(
+    int32_t x, int32_t z, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t w0, w1;
+
+    qcgen_dsp_load_two(constants, &w0, &w1);
+    qcgen_dsp_add_int16(x, z, w0, &a[0], &b[0]);
+    qcgen_dsp_add_int16(x, z, w1, &a[1], &b[1]);
+}
+
+/* A step of two channels, two weights of one in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_int16_2(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z;
+
+    qcgen_dsp_load_two(xs, &x, &z);
+    qcgen_dsp_add_two_int16(x, z, constants, a, b);
+}
+
+/* A step of four channels, two weights of one in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_int16_4(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z;
+
+    qcgen_dsp_load_two(xs, &x, &z);
+    qcgen_dsp_add_two_int16(x, z, constants, &a[0], &b[0]);
+    qcgen_dsp_add_two_int16(x, z, constants, &a[2], &b[2]);
+}
+
+/* A step of two channels, two weights of one in a word; two instructions more and a cycle less. */
+static QCGEN_INLINE void qcgen_dsp_step_int16_2_fast(
+    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    qcgen_dsp_load_twos(xs, &x, &z, constants, &w0, &w1);
+    qcgen_dsp_add_int16(x, z, w0, &a[0], &b[0]);
+    qcgen_dsp_add_int16(x, z, w1, &a[1], &b[1]);
+}
+
+/* The same of four channels. */
+static QCGEN_INLINE void qcgen_dsp_step_int16_4_fast(
+    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w0, w1;
+
+    qcgen_dsp_load_twos(xs, &x, &z, constants, &w0, &w1);
+    qcgen_dsp_add_int16(x, z, w0, &a[0], &b[0]);
+    qcgen_dsp_add_int16(x, z, w1, &a[1], &b[1]);
+    qcgen_dsp_add_two_int16(x, z, constants, &a[2], &b[2]);
+}
+
+/* Adds the products of four elements of two windows with four weights of a channel: the even bytes of a word belong to
+   the first pairs, the odd ones to the second. */
+static QCGEN_INLINE void qcgen_dsp_add_bytes(
+    const int32_t *x, const int32_t *z, int32_t word, int32_t *a, int32_t *b)
+{
+    qcgen_dsp_add_int16(x[0], z[0], qcgen_dsp_even_s8(word), a, b);
+    qcgen_dsp_add_int16(x[1], z[1], qcgen_dsp_odd_s8(word), a, b);
+}
+
+/* A step of one channel, four weights in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_bytes_1(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x[2], z[2];
+
+    qcgen_dsp_load_two(xs, &x[0], &z[0]);
+    qcgen_dsp_load_two(xs, &x[1], &z[1]);
+    qcgen_dsp_add_bytes(x, z, *(*constants)++, a, b);
+}
+
+/* A step of two channels, four weights of one in a word. */
+static QCGEN_INLINE void qcgen_dsp_step_bytes_2(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x[2], z[2], w0, w1;
+
+    qcgen_dsp_load_two(xs, &x[0], &z[0]);
+    qcgen_dsp_load_two(xs, &x[1], &z[1]);
+    qcgen_dsp_load_two(constants, &w0, &w1);
+    qcgen_dsp_add_bytes(x, z, w0, &a[0], &b[0]);
+    qcgen_dsp_add_bytes(x, z, w1, &a[1], &b[1]);
+}
+
+/* A step of four channels. Each half of a word is 4096 * w0 + 256 * w1 + 16 * w2 + w3, w0 from -8 to 7, the others from
+   0 to 15. The sums are those of halves, of 256 * w1 + w3, of lower bytes, 16 * w2 + w3, and of w3. */
+static QCGEN_INLINE void qcgen_dsp_step_nibbles_4(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    int32_t x, z, word;
+
+    qcgen_dsp_load_two(xs, &x, &z);
+    word = *(*constants)++;
+    qcgen_dsp_add_int16(x, z, word, &a[0], &b[0]);
+    qcgen_dsp_add_int16(x, z, qcgen_dsp_even_u8(word), &a[2], &b[2]);
+    word &= 0x0f0f0f0f;
+    qcgen_dsp_add_int16(x, z, word, &a[1], &b[1]);
+    qcgen_dsp_add_int16(x, z, qcgen_dsp_even_u8(word), &a[3], &b[3]);
+}

@@ -69,9 +69,8 @@ def standard_headers(texts: Iterable[str]) -> list[str]:
     return [name for name, pattern in _HEADERS.items() if any(map(pattern.search, texts))]
 
 
-def source(name: str) -> str:
-    """The text of a file, with the functions for uint8_t that it stands for."""
-    text = (templates() / "library" / name).read_text(encoding="ascii")
+def with_unsigned(name: str, text: str) -> str:
+    """The text of a file with the functions for uint8_t that it stands for."""
     if name not in _OF_BYTES:
         return text
     _, body = text.split("\n\n", 1)
@@ -81,7 +80,8 @@ def source(name: str) -> str:
 @cache
 def reserved() -> frozenset[str]:
     """What nodes cannot be named, in front of an underscore or alone: names of the library's functions and macros."""
-    return frozenset(name.strip("_") for file in FILES for name in _NAME.findall(source(file)))
+    texts = (with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
+    return frozenset(name.strip("_") for text in texts for name in _NAME.findall(text))
 
 
 @dataclass(frozen=True)

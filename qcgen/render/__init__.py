@@ -14,7 +14,7 @@ from qcgen.ir.context import LayerField, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
-from qcgen.library import FILES, Library, source, templates
+from qcgen.library import FILES, Library, templates, with_unsigned
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import placeable
 from qcgen.render.filters import (
@@ -121,7 +121,7 @@ def library(isa: str) -> Library:
 def _library_file(name: str, isa: str) -> str:
     if name.endswith(".jinja"):
         return environment().get_template(f"library/{name}").render(isa=isa)
-    return source(name)
+    return with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii"))
 
 
 def needed(plan: Plan, texts: Sequence[str], names: Iterable[str] = ()) -> list[str]:

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 import pytest
 from tools import NOT_IN_CI
 
-import qcgen.library
 import qcgen.render
 
 gc.set_threshold(100_000, 20, 20)  # the default looks through all tests again and again: a seventh of the time
@@ -135,8 +134,7 @@ def mutate(tmp_path, monkeypatch):
         text = (folder / name).read_text()
         assert old in text
         (folder / name).write_text(text.replace(old, new))
-        for reader in (qcgen.render, qcgen.library):
-            monkeypatch.setattr(reader, "templates", lambda: folder)
+        monkeypatch.setattr(qcgen.render, "templates", lambda: folder)
         forget()
 
     def forget():

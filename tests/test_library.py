@@ -58,8 +58,8 @@ def test_a_file_compiles_for_the_cores_whose_instructions_it_has(name, core):
 
 def fields_of(struct):
     """The names of a struct's fields, as a file of the library declares them."""
-    text = "\n".join(library.source(name) for name in FILES)
-    [body] = set(re.findall(rf"^struct qcgen_{struct} {{\n(.*?)^}};", text, re.MULTILINE | re.DOTALL))
+    text = "\n".join((library.templates() / "library" / name).read_text(encoding="ascii") for name in FILES)
+    [body] = re.findall(rf"^struct qcgen_{struct} {{\n(.*?)^}};", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^ [^/;]*\b(\w+);", body, re.MULTILINE)
 
 

@@ -15,7 +15,8 @@ from tools import require, require_modules
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.ir.program import FloatOutput
+from qcgen.ir.program import Conv, FloatOutput
+from qcgen.ir.types import DType
 from qcgen.plan.fuse import steps_of
 from qcgen.plan.stream.twice import twice_of
 
@@ -52,6 +53,16 @@ def normalized() -> ModelProto:
     x = net.node("Div", net.node("Sub", net.input(1, 3, 12, 10), net.weights(3, 1, 1)), net.constant(np.float32(0.3)))
     x = net.conv(net.conv(net.having(x, 3), 8, 5), 16, 3, 2)
     return net.model(net.conv(x, 4))
+
+
+def branches() -> ModelProto:
+    """Layers of the same codes, whose floats are joined; floats of both that are added, and read again."""
+    net = Net(4)
+    x = net.conv_act(net.input(1, 2, 20, 9), 8, 3)
+    x = net.concat(net.conv_act(x, 12, 1), net.conv_act(x, 12, 3), axis=1)
+    x = net.conv_act(x, 8, 1)
+    x = net.add(net.conv(x, 16, 1), net.conv(x, 16, 3))
+    return net.model(net.mean(net.add(net.conv(net.relu(x), 16, 3), x)))
 
 
 NETWORKS = {each.__name__: each for each in (separable, residual, normalized)}
@@ -103,6 +114,14 @@ def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
 def test_every_row_is_there_when_it_is_read(name):
     for arena in arenas(name, "nhwc"):
         Interpreter(artifact(name, arena).plan).run()
+
+
+def test_sums_of_branches_are_not_there_side_by_side():
+    steps = steps_of(qcgen.compile(quantized(branches(), "dynamic"), layout="nhwc").planned, "nhwc")
+    for sums, output in zip(steps, steps[1:], strict=False):
+        if isinstance(sums.op, Conv) and sums.op.y.dtype is DType.INT32:
+            assert isinstance(output.op, FloatOutput)
+            assert output.op.x.name == sums.op.y.name
 
 
 def test_an_output_step_runs_so_together_with_its_convolution_alone():

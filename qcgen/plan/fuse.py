@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from qcgen.ir.program import (
+    Conv,
     Convert,
     DynamicParameter,
     DynamicQuantize,
     FloatBinary,
     FloatOutput,
     FloatUnary,
+    Operator,
     Program,
     ZeroPointCorrection,
     inputs_of,
@@ -22,7 +24,8 @@ from qcgen.plan.arrange import Arranged, arrange, same
 
 def steps_of(program: Program, option: str) -> tuple[Arranged, ...]:
     """What the plan does, in execution order: operators, arranged for --layout, output steps of sums as one each."""
-    return _fuse(_with_numbers_first(arrange(program, option)), {tensor.name for tensor in program.outputs})
+    fused = _fuse(_with_numbers_first(arrange(program, option)), {tensor.name for tensor in program.outputs})
+    return tuple(_with_sums_late(fused))
 
 
 def _with_numbers_first(steps: Sequence[Arranged]) -> list[Arranged]:
@@ -37,6 +40,28 @@ def _with_numbers_first(steps: Sequence[Arranged]) -> list[Arranged]:
                 at += 1
         found.insert(at, step)
     return found
+
+
+def _with_sums_late(steps: Sequence[Arranged]) -> list[Arranged]:
+    """The steps, sums and their floats right before what first reads them, where they are larger than what gives them.
+
+    Exporters write the layers of branches side by side: the floats of all of them would be there at once.
+    """
+    found = list(steps)
+    read = {step.op.y.name: inputs_of(step.op)[0] for step in steps if _is_sum(step.op)}
+    for step in reversed(steps):
+        y = step.op.y
+        x = read.get(inputs_of(step.op)[0].name if isinstance(step.op, FloatOutput) else y.name)
+        if x is None or y.dtype.bytes * y.size <= x.dtype.bytes * x.size:
+            continue
+        at = next(i for i, each in enumerate(found) if each is step)
+        readers = (i for i in range(at, len(found)) if y.name in {each.name for each in inputs_of(found[i].op)})
+        found.insert(next(readers, at + 1) - 1, found.pop(at))
+    return found
+
+
+def _is_sum(op: Operator) -> bool:
+    return isinstance(op, Conv) and op.y.dtype is DType.INT32
 
 
 def _fuse(steps: Sequence[Arranged], outputs: set[str]) -> tuple[Arranged, ...]:

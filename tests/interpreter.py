@@ -11,7 +11,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, TensorMove, Turn, View
-from qcgen.ir.program import Concat, Conv, Extremes, GlobalAveragePool, MaxPool, Operator, Tensor, inputs_of
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    Extremes,
+    GlobalAveragePool,
+    MaxPool,
+    Operator,
+    Resize,
+    Tensor,
+    inputs_of,
+)
+from qcgen.ir.types import Layout
 
 NOTHING, PADDING = -1, -2
 SUMS = -3  # of no rows; of n rows n below
@@ -250,7 +262,10 @@ class Interpreter:
 
 def window(op: Operator, first: int, count: int) -> range:
     """The rows that ``count`` rows of outputs from ``first`` on read; some may lie outside the image."""
-    if not isinstance(op, Conv | MaxPool):
+    if isinstance(op, Resize):
+        places = op.places[1 if op.x.layout is Layout.CHANNELS_LAST else 2]
+        return range(places[first], places[first + count - 1] + 1)
+    if not isinstance(op, Conv | MaxPool | AveragePool):
         return range(first, first + count)
     g = op.geometry
     begin = first * g.strides[0] - g.pads_begin[0]

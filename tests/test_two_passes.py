@@ -1,8 +1,9 @@
-"""Layers between dynamic quantization that are computed twice in a small arena: onnxruntime's numbers in both."""
+"""Layers between dynamic quantization that run row by row in a small arena, many twice: onnxruntime's numbers."""
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from qcgen.artifact import Artifact
 from qcgen.ir.program import Conv, FloatOutput
 from qcgen.ir.types import DType
 from qcgen.plan.fuse import steps_of
-from qcgen.plan.stream.twice import twice_of
+from qcgen.plan.stream.twice import floats_of
 
 pytestmark = pytest.mark.usefixtures("onnxruntime")
 
@@ -65,7 +66,43 @@ def branches() -> ModelProto:
     return net.model(net.mean(net.add(net.conv(net.relu(x), 16, 3), x)))
 
 
-NETWORKS = {each.__name__: each for each in (separable, residual, normalized)}
+def pooled() -> ModelProto:
+    """Floats that are there as a whole behind a pool, since more than a quantization reads them; pads beside a pool."""
+    net = Net(5)
+    x = net.max_pool(net.conv_act(net.input(1, 3, 32, 16), 12, 3), 3, 2, pads=[1, 1, 1, 1])
+    x = net.add(net.conv(x, 12, 1), x)
+    x = net.conv(net.node("AveragePool", net.conv_act(x, 24, 3), kernel_shape=[2, 2], strides=[2, 2]), 16)
+    return net.model(net.mean(x))
+
+
+def upsampled() -> ModelProto:
+    """Rows that are repeated, joined with those of an earlier layer."""
+    net = Net(6)
+    first = net.conv_act(net.input(1, 2, 16, 12), 8, 3)
+    x = net.upsample(net.conv_act(net.conv_act(first, 8, 3, 2), 16, 3))
+    return net.model(net.conv(net.conv_act(net.concat(x, first), 8, 3), 2, 1))
+
+
+def sequence() -> ModelProto:
+    """Convolutions of one axis: with a stride, in groups, causal ones with dilations; sums of earlier floats."""
+    net = Net(7)
+    x = net.max_pool(net.conv_act(net.input(1, 4, 96), 16, (5,)), rank=1)
+    x = net.conv_act(net.depthwise(x, (3,), dilation=2, pads=[4, 0]), 24, (1,))
+    x = net.add(net.conv(net.conv_act(x, 24, (3,), dilation=4, pads=[8, 0]), 24, (3,), 1), x)
+    return net.model(net.conv(net.relu(x), 6, (9,), 2))
+
+
+def vectors() -> ModelProto:
+    """Products of vectors with matrices, whose floats take most of the memory."""
+    net = Net(8)
+    x = net.gemm(net.having(net.input(16, 12), 12), 48)
+    x = net.gemm(net.node("Tanh", net.gemm(net.relu(x), 12)), 40)
+    return net.model(net.gemm(net.node("LeakyRelu", x), 3))
+
+
+NETWORKS = {
+    each.__name__: each for each in (separable, residual, normalized, branches, pooled, upsampled, sequence, vectors)
+}
 
 
 @cache
@@ -93,7 +130,7 @@ def inputs(model: ModelProto) -> list[dict[str, np.ndarray]]:
 
 def held(x: np.ndarray, layout: str) -> np.ndarray:
     """The tensor as the caller holds it."""
-    return x.transpose(0, 2, 3, 1) if x.ndim == 4 and layout == "nhwc" else x
+    return np.moveaxis(x, 1, -1) if x.ndim > 2 and layout == "nhwc" else x
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "model"])
@@ -117,8 +154,8 @@ def test_every_row_is_there_when_it_is_read(name):
 
 
 def test_sums_of_branches_are_not_there_side_by_side():
-    steps = steps_of(qcgen.compile(quantized(branches(), "dynamic"), layout="nhwc").planned, "nhwc")
-    for sums, output in zip(steps, steps[1:], strict=False):
+    steps = steps_of(qcgen.compile(network("branches"), layout="nhwc").planned, "nhwc")
+    for sums, output in pairwise(steps):
         if isinstance(sums.op, Conv) and sums.op.y.dtype is DType.INT32:
             assert isinstance(output.op, FloatOutput)
             assert output.op.x.name == sums.op.y.name
@@ -128,13 +165,13 @@ def test_an_output_step_runs_so_together_with_its_convolution_alone():
     artifact = qcgen.compile(network("separable"), layout="nhwc")
     steps, constants = steps_of(artifact.planned, "nhwc"), artifact.planned.constants
     first = next(index for index, step in enumerate(steps) if isinstance(step.op, FloatOutput))
-    assert twice_of(steps, first - 1, constants, 1) is not None
-    assert twice_of(steps, first, constants, 1) is None
+    assert any(floats_of(steps, first - 1, constants, 1))
+    assert not any(floats_of(steps, first, constants, 1))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_least_arena_holds_codes_of_most_tensors_alone(name):
     whole, least = artifact(name, None).plan, artifact(name, "least").plan
     assert {call.passes for call in whole.calls} == {1}
-    assert sum(call.passes == 2 for call in least.calls) >= 4
+    assert sum(call.passes == 2 for call in least.calls) >= {"sequence": 2, "pooled": 0}.get(name, 4)
     assert least.arena_bytes < 0.6 * whole.arena_bytes

@@ -219,7 +219,7 @@ class Interpreter:
         row = self.whole(x).reshape(-1, at.row_bytes)[done]
         self.expect(self.read(at, start, row.size), row, f"{call.symbol}, call {done}, reads {x.name}")
         memory, offset = self.place(call.arguments[-1])
-        size = 4 * (x.size // call.op.pixels + 1)
+        size = 4 * (x.size // call.op.pixels * call.op.sums + 1)
         self.expect(memory[offset : offset + size], np.full(size, SUMS - done), f"{call.symbol}, call {done}, sums")
         memory[offset : offset + size] = SUMS - done - 1
         assert len(self.whole(x)) == calls * at.row_bytes, f"{call.symbol} misses rows"

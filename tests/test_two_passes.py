@@ -169,9 +169,10 @@ def test_an_output_step_runs_so_together_with_its_convolution_alone():
     assert not any(floats_of(steps, first, constants, 1))
 
 
+@pytest.mark.parametrize("layout", ["nhwc", "model"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_least_arena_holds_codes_of_most_tensors_alone(name):
-    whole, least = artifact(name, None).plan, artifact(name, "least").plan
+def test_the_least_arena_holds_codes_of_most_tensors_alone(name, layout):
+    whole, least = (artifact(name, arena, layout).plan for arena in (None, "least"))
     assert {call.passes for call in whole.calls} == {1}
     assert sum(call.passes == 2 for call in least.calls) >= {"sequence": 2, "pooled": 0}.get(name, 4)
-    assert least.arena_bytes < 0.6 * whole.arena_bytes
+    assert least.arena_bytes < {"nhwc": 0.6, "model": 0.65}[layout] * whole.arena_bytes

@@ -34,6 +34,7 @@ from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, 
 from qcgen.kernels.portable.dynamic_lstm import DYNAMIC_LSTM
 from qcgen.kernels.portable.embedding import EMBEDDING
 from qcgen.kernels.portable.float_mean import FLOAT_MEAN
+from qcgen.kernels.portable.float_mean_of_rows import FLOAT_MEAN_OF_ROWS
 from qcgen.kernels.portable.float_normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
@@ -95,6 +96,7 @@ PORTABLE: tuple[Kernel, ...] = (
     GLOBAL_AVERAGE_POOL,
     FLOAT_MEAN,
     FLOAT_SUM,
+    FLOAT_MEAN_OF_ROWS,
     MEAN_OF_ROWS,
     REDUCE,
     ARG_MAX,

@@ -102,15 +102,22 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
 
 
 def _mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | None:
-    """A mean whose calls add a row each; its operator stays the whole one."""
+    """A mean of codes."""
     if not isinstance(op.requantize, Requantize) or not _has_rows(op.x, step.xs[0]) or not op.y.dtype.is_quantized:
+        return None
+    return mean_stage(op, step, index)
+
+
+def mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | None:
+    """A mean whose calls add a row each; its operator stays the whole one."""
+    if not lies_in_rows(op.x, step.xs[0]):
         return None
     height, channels = rows_of(op.x, step.xs[0]), op.x.shape[op.channel_axis]
     is_plain = step.xs[0][-1] == op.channel_axis and op.x.shape[step.xs[0][1]] == height
     if height == 1 or height > MOST_ROWS or not is_plain or op.pixels * channels != op.x.size:
         return None
     windows = (RowWindow(op.x.name, 1, 1, 0, None),)
-    return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels + 1))
+    return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels * op.sums + 1))
 
 
 def in_rows(step: Arranged, op: Operator) -> Arranged:
@@ -202,7 +209,7 @@ def _front(order: AccessOrder) -> int:
     return next((way for way in ways if way % WORD == 0), least)
 
 
-SUM_BYTES = 4  # of a sum, and of the number of rows that were added
+SUM_BYTES = 4  # of a sum, and of the number of rows or pixels that were added
 
 BELOW_ZERO = 0x80
 """The bytes of a float32 number that is less than all that are not negative."""

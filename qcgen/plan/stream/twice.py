@@ -19,6 +19,7 @@ from qcgen.ir.program import (
     FloatBinary,
     FloatOutput,
     FloatUnary,
+    GlobalAveragePool,
     MaxPool,
     Operator,
     Resize,
@@ -26,10 +27,21 @@ from qcgen.ir.program import (
     ZeroPointCorrection,
     inputs_of,
 )
+from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.memory import RowsName
-from qcgen.plan.stream.stages import MOST_ROWS, RowWindow, Stage, lies_in_rows, row_axis, rows_of, short, window_stage
+from qcgen.plan.stream.stages import (
+    MOST_ROWS,
+    RowWindow,
+    Stage,
+    lies_in_rows,
+    mean_stage,
+    row_axis,
+    rows_of,
+    short,
+    window_stage,
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,8 @@ def floats_of(steps: Sequence[Arranged], first: int, constants: Collection[str],
         stages.append(_of_roots(stage, viewed))
         if len(stages) > 1 and _is_read_on(stages):
             yield Floats(index + 1, tuple(stages))
+        if stage.sums:
+            break  # nothing of a mean is there before its last row was added
 
 
 def _keeps_rows(step: Arranged) -> bool:
@@ -139,6 +153,8 @@ def _stage(steps: Sequence[Arranged], first: int, index: int, constants: Collect
             step.op.y, step.y, rows
         ):
             return _pool(steps, index, rows)
+        case GlobalAveragePool() if step.op.requantize is None and step.op.x.dtype is DType.FLOAT32:
+            return mean_stage(step.op, step, index)
         case Concat():
             return _joined(step, index, constants, rows)
         case Resize():

@@ -16,6 +16,7 @@ from tools import require, require_modules
 
 import qcgen
 from qcgen.artifact import Artifact
+from qcgen.errors import ModelRejected
 from qcgen.ir.program import Conv, FloatOutput
 from qcgen.ir.types import DType
 from qcgen.plan.fuse import steps_of
@@ -167,6 +168,11 @@ def test_an_output_step_runs_so_together_with_its_convolution_alone():
     first = next(index for index, step in enumerate(steps) if isinstance(step.op, FloatOutput))
     assert any(floats_of(steps, first - 1, constants, 1))
     assert not any(floats_of(steps, first, constants, 1))
+
+
+def test_an_arena_that_is_too_small_is_refused_with_the_node_that_needs_most():
+    with pytest.raises(ModelRejected, match=r"most of them for node 'conv_\w+' \(ConvInteger\), which runs row by row"):
+        artifact("branches", 100)
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "model"])

@@ -161,6 +161,8 @@ class Planner:
         for index, (step, work) in enumerate(zip(steps, works, strict=True)):
             chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
             if chain is not None:
+                if step.is_view:
+                    planned.append(View(step.op))
                 if index == chain.last:
                     planned.append(_stream(chain, steps, symbols, works, stored, program, prefix, len(planned)))
             elif work is None or index in stored.done:

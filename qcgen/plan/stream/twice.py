@@ -83,40 +83,54 @@ def floats_of(steps: Sequence[Arranged], first: int, constants: Collection[str],
     output step runs so together with its convolution alone: only then do rows outside the image hold the zero point.
     """
     stages: list[Stage] = []
-    viewed: dict[RowsName, RowsName] = {}  # views, and the tensors in whose rows they lie
+    views: dict[RowsName, _View] = {}
     for index in range(first, len(steps)):
         step = steps[index]
-        if step.is_view and stages and _keeps_rows(step):
-            x = inputs_of(step.op)[0].name
-            viewed[step.op.y.name] = viewed.get(x, x)
+        if step.is_view and stages:
+            x = inputs_of(step.op)[0]
+            root = views.get(x.name, _View(x.name, _height(x, step.xs[0]), has_rows=True))
+            views[step.op.y.name] = replace(root, has_rows=root.rows == _height(step.op.y, step.y))
             continue
         if isinstance(step.op, Extremes):
             end = index + len(QUANTIZATION)
-            last = [_of_roots(stage, viewed) for stage in _quantization(steps[index:end], index, constants, rows)]
+            last = _of_roots(_quantization(steps[index:end], index, constants, rows), views)
             if stages and last and _is_read_on([*stages, last[0]]) and _is_read_on([*stages, last[1]]):
                 first_pass = RangePass(replace(last[0], gathers=True), (index + 1, index + 2))
                 yield Floats(end, (*stages, last[1]), first_pass)
             break
         stage = None if step.is_view else _stage(steps, first, index, constants, rows)
-        if stage is None:
+        found = _of_roots([] if stage is None else [stage], views)
+        if not found:
             break
-        stages.append(_of_roots(stage, viewed))
+        stages += found
         if len(stages) > 1 and _is_read_on(stages):
             yield Floats(index + 1, tuple(stages))
-        if stage.sums:
+        if found[0].sums:
             break  # nothing of a mean is there before its last row was added
 
 
-def _keeps_rows(step: Arranged) -> bool:
-    """Whether a view has the rows of the tensor that it is of."""
-    x, y = inputs_of(step.op)[0], step.op.y
-    return lies_in_rows(x, step.xs[0]) and lies_in_rows(y, step.y) and rows_of(x, step.xs[0]) == rows_of(y, step.y)
+@dataclass(frozen=True)
+class _View:
+    """A tensor in the memory of ``root``, which has so many rows, if any; ``has_rows``: as many as the view."""
+
+    root: RowsName
+    rows: int | None
+    has_rows: bool
 
 
-def _of_roots(stage: Stage, viewed: Mapping[RowsName, RowsName]) -> Stage:
-    """The stage, reading the tensors in whose rows views lie."""
-    windows = tuple(replace(each, tensor=viewed.get(each.tensor, each.tensor)) for each in stage.windows)
-    return replace(stage, windows=windows)
+def _height(tensor: Tensor, order: Order) -> int | None:
+    return rows_of(tensor, order) if lies_in_rows(tensor, order) else None
+
+
+def _of_roots(stages: Sequence[Stage], views: Mapping[RowsName, _View]) -> list[Stage]:
+    """The stages, reading the tensors in whose rows views lie; none if a view that is read has other rows."""
+    read = [(views[window.tensor], window) for stage in stages for window in stage.windows if window.tensor in views]
+    if any(not view.has_rows or view.rows is None or window.step == 0 for view, window in read):
+        return []
+    roots = {name: view.root for name, view in views.items()}
+    return [
+        replace(s, windows=tuple(replace(w, tensor=roots.get(w.tensor, w.tensor)) for w in s.windows)) for s in stages
+    ]
 
 
 def _is_read_on(stages: Sequence[Stage]) -> bool:

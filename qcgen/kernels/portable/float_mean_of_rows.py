@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.mean import MeanImage, image_of, why_no_mean
+from qcgen.kernels.mean import image_of, why_no_mean
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,11 @@ class FloatMeanOfRowsContext(Context):
 
     template: ClassVar[str] = "kernels/portable/float_mean_of_rows.c.jinja"
 
-    image: MeanImage
+    types: Mapping[str, str]  # of C, by "x" and "y"
+    channels: int  # of the image
+    pixels: int  # of the image
     width: int  # pixels of a row
+    y_channel: int  # from one mean to the next, in elements
     sum_count: int  # sums of each channel, side by side
 
 
@@ -36,7 +40,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """The operator is the whole one; its function takes a row, the output, and the sums."""
     assert isinstance(op, GlobalAveragePool)
     rows = op.x.shape[next(axis for axis in setting.xs[0][1:] if axis != op.channel_axis)]
-    context = FloatMeanOfRowsContext(image_of(op, setting), op.pixels // rows, op.sums)
+    image = image_of(op, setting)
+    context = FloatMeanOfRowsContext(
+        image.types, image.channels, image.pixels, op.pixels // rows, image.y_channel, op.sums
+    )
     return Prepared((), context, (), Certificate())
 
 

@@ -763,6 +763,12 @@ NETWORKS = (
         {**NHWC_LAYOUT, "arena": "least"},
     ),
     Entry(
+        "mean_of_float_rows",
+        "`--arena least`: the mean of a layer's floats, added up in onnxruntime's order while their rows come",
+        partial(dynamic_in_rows, averages=True),
+        {**NHWC_LAYOUT, "arena": "least"},
+    ),
+    Entry(
         "dynamic_lstm",
         "an LSTM as quantize_dynamic writes it, there and back: its state is quantized before each step, and each"
         " operation in float is rounded as onnxruntime rounds it",

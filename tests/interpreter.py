@@ -11,7 +11,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from qcgen.ir.plan import Argument, Call, InArena, Plan, Port, RowsAt, Stream, TensorMove, Turn, View
-from qcgen.ir.program import Concat, Conv, Extremes, GlobalAveragePool, MaxPool, Operator, Tensor, inputs_of
+from qcgen.ir.program import (
+    AveragePool,
+    Concat,
+    Conv,
+    Extremes,
+    GlobalAveragePool,
+    MaxPool,
+    Operator,
+    Resize,
+    Tensor,
+    inputs_of,
+)
+from qcgen.ir.types import Layout
 
 NOTHING, PADDING = -1, -2
 SUMS = -3  # of no rows; of n rows n below
@@ -207,7 +219,7 @@ class Interpreter:
         row = self.whole(x).reshape(-1, at.row_bytes)[done]
         self.expect(self.read(at, start, row.size), row, f"{call.symbol}, call {done}, reads {x.name}")
         memory, offset = self.place(call.arguments[-1])
-        size = 4 * (x.size // call.op.pixels + 1)
+        size = 4 * (x.size // call.op.pixels * call.op.sums + 1)
         self.expect(memory[offset : offset + size], np.full(size, SUMS - done), f"{call.symbol}, call {done}, sums")
         memory[offset : offset + size] = SUMS - done - 1
         assert len(self.whole(x)) == calls * at.row_bytes, f"{call.symbol} misses rows"
@@ -250,7 +262,10 @@ class Interpreter:
 
 def window(op: Operator, first: int, count: int) -> range:
     """The rows that ``count`` rows of outputs from ``first`` on read; some may lie outside the image."""
-    if not isinstance(op, Conv | MaxPool):
+    if isinstance(op, Resize):
+        places = op.places[1 if op.x.layout is Layout.CHANNELS_LAST else 2]
+        return range(places[first], places[first + count - 1] + 1)
+    if not isinstance(op, Conv | MaxPool | AveragePool):
         return range(first, first + count)
     g = op.geometry
     begin = first * g.strides[0] - g.pads_begin[0]

@@ -20,6 +20,7 @@ from cases_host import CASES as HOST_CASES
 from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import SHAPES as SCALAR_SHAPES
 from cases_tiles import TILES, TILES_OF_BYTES, tiled
+from gallery_networks import dynamic_in_rows
 from jinja2 import meta, nodes
 from network_cases import UNITS
 from row_networks import residual
@@ -173,10 +174,11 @@ def uses(everything) -> dict[str, list[Use]]:
         packed = each.kernel.prepare(each.op, each.setting)
         given = common(each.op, network_units.PREFIX, each.name, packed.constants)
         found[each.kernel.name].append(Use(each.name, packed.context, given))
-    in_rows = qcgen.compile(residual(), layout="nhwc", io="quantized", arena="least").plan
-    for call in (call for stream in in_rows.streams for call in stream.calls):
-        given = common(call.op, in_rows.prefix, call.symbol, call.tables)
-        found[call.kernel].append(Use(call.op.name, call.context, given))
+    networks = ((residual(), "quantized"), (dynamic_in_rows(averages=True), "model"))
+    for in_rows in (qcgen.compile(model, layout="nhwc", io=io, arena="least").plan for model, io in networks):
+        for call in (call for stream in in_rows.streams for call in stream.calls):
+            given = common(call.op, in_rows.prefix, call.symbol, call.tables)
+            found[call.kernel].append(Use(call.op.name, call.context, given))
     return found
 
 

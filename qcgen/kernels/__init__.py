@@ -30,6 +30,7 @@ from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
+from qcgen.kernels.portable.float_mean_of_rows import FLOAT_MEAN_OF_ROWS
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
@@ -78,6 +79,7 @@ PORTABLE: tuple[Kernel, ...] = (
     GLOBAL_AVERAGE_POOL,
     FLOAT_MEAN,
     FLOAT_SUM,
+    FLOAT_MEAN_OF_ROWS,
     MEAN_OF_ROWS,
     REDUCE,
     ARG_MAX,

@@ -161,6 +161,8 @@ class Planner:
         for index, (step, work) in enumerate(zip(steps, works, strict=True)):
             chain = next((chain for chain in chains if chain.first <= index <= chain.last), None)
             if chain is not None:
+                if step.is_view:
+                    planned.append(View(step.op))
                 if index == chain.last:
                     planned.append(_stream(chain, steps, symbols, works, stored, program, prefix, len(planned)))
             elif work is None or index in stored.done:
@@ -211,7 +213,7 @@ def _shared(
     """
     found = [None if index in stored.done else work for index, work in enumerate(works)]
     for chain in chains:
-        passes = 1 if chain.twice is None else 2
+        passes = 1 if chain.first_pass is None else 2
         for stage in (stage for stage in chain.every_stage if stage.index != COPY):
             found[stage.index] = replace(rows.work(stage), calls=passes * stage.calls)
     small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
@@ -346,10 +348,10 @@ def _stream(
         for stage in chain.every_stage
         if stage.index != COPY and (work := works[stage.index]) is not None
     }
-    if chain.twice is not None:
-        again = {stage.index for stage in chain.twice.stages[:-1]}
+    if chain.first_pass is not None:
+        again = {stage.index for stage in chain.stages[:-1]}
         calls = {index: replace(call, passes=1 + (index in again)) for index, call in calls.items()}
-        for index in chain.twice.between:
+        for index in chain.first_pass.between:
             work = works[index]
             assert work is not None, "a scale and a zero point are computed"
             calls[index] = _call(steps[index], symbols[index], work, _places(steps[index], index, stored, program))

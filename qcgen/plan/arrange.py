@@ -14,6 +14,7 @@ from qcgen.ir.program import (
     Concat,
     Conv,
     Convert,
+    DynamicQuantize,
     Embedding,
     FloatBinary,
     GatherElements,
@@ -81,6 +82,9 @@ class _Arrangement:
         for op in program.operators:
             for x in inputs_of(op):
                 self._readers.setdefault(x.name, []).append(op)
+        # Codes of floats; where those lie channels first, a convolution saves more than a copy of the codes takes, and
+        # runs row by row only so.
+        self._computed_codes = {op.y.name for op in program.operators if isinstance(op, DynamicQuantize)}
         self._steps: list[Arranged] = []
         self._copies: dict[tuple[str, Order], str] = {}
         # Matrices whose columns lie in another order than the model's: an image, flattened as it is in memory.
@@ -167,6 +171,8 @@ class _Arrangement:
                 return replace(op, weights=op.weights[:, self._columns[op.x.name]])
             case Conv() if op.x.layout is None:
                 return replace(op, x=self._copied(op.x, _row_major(op.x)))
+            case Conv() if op.x.name in self._computed_codes:
+                return replace(op, x=self._copied(op.x, stored(op.x, Layout.CHANNELS_LAST)))
             case Conv() | OrionConv() | MaxPool() | AveragePool():
                 if layout_of(op.x, self._orders[op.x.name]) is not None:
                     return op

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from qcgen.ir.program import (
+    Conv,
     Convert,
     DynamicParameter,
     DynamicQuantize,
     FloatBinary,
     FloatOutput,
     FloatUnary,
+    Operator,
     Program,
+    Reshape,
     ZeroPointCorrection,
     inputs_of,
 )
@@ -22,7 +27,9 @@ from qcgen.plan.arrange import Arranged, arrange, same
 
 def steps_of(program: Program, option: str) -> tuple[Arranged, ...]:
     """What the plan does, in execution order: operators, arranged for --layout, output steps of sums as one each."""
-    return _fuse(_with_numbers_first(arrange(program, option)), {tensor.name for tensor in program.outputs})
+    outputs = {tensor.name for tensor in program.outputs}
+    steps = _with_functions_first(_with_numbers_first(arrange(program, option)), outputs)
+    return tuple(_with_sums_late(_fuse(steps, outputs)))
 
 
 def _with_numbers_first(steps: Sequence[Arranged]) -> list[Arranged]:
@@ -37,6 +44,48 @@ def _with_numbers_first(steps: Sequence[Arranged]) -> list[Arranged]:
                 at += 1
         found.insert(at, step)
     return found
+
+
+def _with_sums_late(steps: Sequence[Arranged]) -> list[Arranged]:
+    """The steps, sums and their floats right before what first reads them, where they are larger than what gives them.
+
+    Exporters write the layers of branches side by side: the floats of all of them would be there at once.
+    """
+    found = list(steps)
+    read = {step.op.y.name: inputs_of(step.op)[0] for step in steps if _is_sum(step.op)}
+    for step in reversed(steps):
+        y = step.op.y
+        x = read.get(inputs_of(step.op)[0].name if isinstance(step.op, FloatOutput) else y.name)
+        if x is None or y.dtype.bytes * y.size <= x.dtype.bytes * x.size:
+            continue
+        at = next(i for i, each in enumerate(found) if each is step)
+        readers = (i for i in range(at, len(found)) if y.name in {each.name for each in inputs_of(found[i].op)})
+        found.insert(next(readers, at + 1) - 1, found.pop(at))
+    return found
+
+
+def _with_functions_first(steps: Sequence[Arranged], outputs: set[str]) -> list[Arranged]:
+    """The steps, a function of floats in front of a Reshape that only views them, so that it joins their output step.
+
+    onnxruntime's optimizer writes products of sequences as products of matrices, between two Reshapes.
+    """
+    readers = Counter(x.name for step in steps for x in inputs_of(step.op))
+    found = list(steps)
+    for index, (view, step) in enumerate(pairwise(steps)):
+        op, reshape = step.op, view.op
+        if not isinstance(op, FloatUnary) or not isinstance(reshape, Reshape) or not view.is_view:
+            continue
+        names = {reshape.y.name, op.y.name}
+        if op.x.name != reshape.y.name or readers[op.x.name] > 1 or names & outputs or view.y != step.y:
+            continue
+        inner = replace(reshape.x, name=f"{op.y.name} in rows")
+        found[index] = Arranged(replace(op, x=reshape.x, y=inner), view.xs, view.xs[0])
+        found[index + 1] = replace(view, op=replace(reshape, x=inner, y=op.y))
+    return found
+
+
+def _is_sum(op: Operator) -> bool:
+    return isinstance(op, Conv) and op.y.dtype is DType.INT32
 
 
 def _fuse(steps: Sequence[Arranged], outputs: set[str]) -> tuple[Arranged, ...]:

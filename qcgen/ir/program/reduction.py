@@ -30,6 +30,11 @@ class GlobalAveragePool:
     requantize: Requantize | RoundOnce | None
     is_in_order: bool = False
 
+    @property
+    def sums(self) -> int:
+        """How many sums the numbers of a channel are added up in."""
+        return 1 if self.is_in_order or self.requantize is not None else 4
+
 
 @dataclass(frozen=True)
 class Reduce:

@@ -83,6 +83,8 @@ def why_not_mean_of_rows(op: Operator, setting: Setting) -> str | None:
     """Serves global average pooling of codes in a stream."""
     if not setting.in_rows:
         return "its rows do not come one by one"
+    if isinstance(op, GlobalAveragePool) and op.requantize is None:
+        return "its numbers are floats"
     return why_no_mean(op)
 
 

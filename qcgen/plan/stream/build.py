@@ -66,13 +66,13 @@ def stream_of(
 
 def _first_pass(chain: Chain, calls: Mapping[int, Call], places: Mapping[BufferName, Place]) -> FirstPass | None:
     """What is done in place of the last turn in the first of two passes, and behind it."""
-    if chain.twice is None:
+    if chain.first_pass is None:
         return None
-    stage = chain.twice.extremes
+    stage = chain.first_pass.extremes
     turn = _turn(chain, len(chain.stages) - 1, stage, calls, places)
     at = turn.rows[-1]
     nothing = Fill("no number is there yet", at, at.row_bytes, 0)
-    return FirstPass(nothing, turn, tuple(calls[index] for index in chain.twice.between))
+    return FirstPass(nothing, turn, tuple(calls[index] for index in chain.first_pass.between))
 
 
 def _with_fronts(chain: Chain, places: Mapping[BufferName, Place]) -> dict[BufferName, Place]:

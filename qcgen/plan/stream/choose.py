@@ -19,13 +19,14 @@ from qcgen.plan.memory import Buffer, BufferName, CopiedRows, RowsName, alive_at
 from qcgen.plan.stream.schedule import Schedule, schedule
 from qcgen.plan.stream.stages import (
     Stage,
+    lies_in_rows,
     over_old_rows,
     rows_of,
     stage_of,
     with_copied_source,
     written_over,
 )
-from qcgen.plan.stream.twice import Twice, twice_of
+from qcgen.plan.stream.twice import Floats, RangePass, floats_of
 
 ROWS = (1, 2, 4)  # a call; more rows mean fewer calls and more memory
 CALL = 60  # instructions of a call of a stage: the entry of the schedule, arguments, the head of the kernel
@@ -54,7 +55,7 @@ class StreamedImage:
 class Chain:
     """Steps ``first`` to ``last``, which run row by row, from the rows of ``source`` on.
 
-    ``twice``: the layer that they are, if it runs in two passes; ``stages`` are then those of the second.
+    ``first_pass``: what is different in the first of two passes, if there are two; ``stages`` are those of the second.
     """
 
     first: int
@@ -63,12 +64,12 @@ class Chain:
     stages: tuple[Stage, ...]
     schedule: Schedule
     images: Mapping[RowsName, StreamedImage]
-    twice: Twice | None = None
+    first_pass: RangePass | None = None
 
     @property
     def every_stage(self) -> tuple[Stage, ...]:
         """Those of all passes."""
-        return self.stages if self.twice is None else (*self.stages, self.twice.extremes)
+        return self.stages if self.first_pass is None else (*self.stages, self.first_pass.extremes)
 
     @property
     def kept_bytes(self) -> Mapping[BufferName, int]:
@@ -143,12 +144,15 @@ class Chooser:
         self._pushed, self._lent = pushed, lent
         numbered = list(enumerate(steps))
         self._stages = {rows: [_in_rows(rows, partial(stage_of, step, i)) for i, step in numbered] for rows in ROWS}
-        self._twice = {
-            rows: [_in_rows(rows, partial(twice_of, steps, i, constants)) for i, _ in numbered] for rows in ROWS
-        }
+        self._floats = {rows: [list(floats_of(steps, i, constants, rows)) for i, _ in numbered] for rows in ROWS}
         every = [stage for stages in self._stages.values() for stage in stages if stage is not None]
-        layers = [layer for found in self._twice.values() for layer in found if layer is not None]
-        every += [stage for layer in layers for stage in (*layer.stages, layer.extremes)]
+        every += [
+            stage
+            for found in self._floats.values()
+            for layers in found
+            for each in layers
+            for stage in each.every_stage
+        ]
         self._packed = {(stage.index, stage.rows): prepare(stage) for stage in every}
         self._images = {name: image for stage in every for name, image in _images_of(stage.index, steps[stage.index])}
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
@@ -193,7 +197,7 @@ class Chooser:
         """Every run of steps that can be a chain, by its end."""
         found: dict[int, list[_Piece]] = {}
         for first in range(len(self._steps)):
-            for piece in self._in_two_passes(first):
+            for piece in self._on_floats(first):
                 found.setdefault(piece.end, []).append(piece)
             for end in range(first + 1, len(self._steps) + 1):
                 stage = self._stages[1][end - 1]
@@ -216,27 +220,64 @@ class Chooser:
         """The same chain with more rows at each call, as long as that saves work."""
         for rows in ROWS:
             stages = self._stages_of([stage for stage in self._stages[rows][first:end] if stage is not None], source)
-            bytes_ = self._bytes(first, end, stages)
+            bytes_ = self._bytes(first, end, stages, self._shared(stages[0].windows[0].tensor, stages[-1].y, end))
             if bytes_ is not None:
                 yield _Piece(first, end, rows, bytes_, self._extra(stages))
 
-    def _in_two_passes(self, first: int) -> Iterator[_Piece]:
-        """The layer that begins with a step, computed twice, if it can be."""
+    def _on_floats(self, first: int) -> Iterator[_Piece]:
+        """What begins with a step and can run row by row on floats, once or twice."""
         for rows in ROWS:
-            layer = self._twice[rows][first]
-            source = None if layer is None else layer.stages[0].windows[0].tensor
-            if layer is None or not isinstance(source, str) or source == self._pushed or self._is_read(layer):
-                continue
-            stages = self._stages_of(layer.stages, source)
-            bytes_ = self._bytes(first, layer.end, stages)
-            if bytes_ is not None:
-                extra = 2 * self._extra(stages) + AGAIN * macs_of(self._steps[first].op)
-                extra += FLOAT * self._steps[first].op.y.size
-                yield _Piece(first, layer.end, rows, bytes_ + EXTREMES_BYTES, extra, layer)
+            for layer in self._floats[rows][first]:
+                read = {window.tensor for stage in layer.every_stage for window in stage.windows}
+                if self._pushed in read or self._is_read(first, layer):
+                    continue
+                chain = self._chain_on_floats(first, layer)
+                if chain is None:
+                    continue
+                stages, shared = (
+                    chain.stages,
+                    self._shared(chain.source, chain.stages[-1].y, layer.end, chain.order.distance),
+                )
+                bytes_ = self._bytes(first, layer.end, stages, shared)
+                if bytes_ is not None:
+                    extra = self._extra(stages)
+                    if layer.first_pass is not None:
+                        ops = [step.op for step in self._steps[first : layer.end]]
+                        again = [op for op in ops if isinstance(op, Conv)] or ops[:1]
+                        extra = 2 * extra + sum(AGAIN * macs_of(op) + FLOAT * op.y.size for op in again)
+                        bytes_ += EXTREMES_BYTES
+                    yield _Piece(first, layer.end, rows, bytes_, extra, layer)
 
-    def _is_read(self, layer: Twice) -> bool:
-        """Whether any later step reads sums or floats of a layer, which are there in rows alone, or its extremes."""
-        hidden = {stage.y for stage in (*layer.stages[:-1], layer.extremes)}
+    def _stages_on_floats(self, layer: Floats) -> list[Stage]:
+        """The stages of a layer, which may read several tensors that are there as a whole."""
+        stages = written_over(layer.stages, lambda stage: self._packed[stage.index, stage.rows].in_place)
+        source, computed = stages[0].windows[0].tensor, {stage.y for stage in stages}
+        windows = [window for stage in stages for window in stage.windows if window.tensor not in computed]
+        padded = [window.tensor for window in windows if window.padding is not None]
+        for tensor in dict.fromkeys([source, *padded]):
+            assert isinstance(tensor, str), "rows are copied of tensors"
+            stages = with_copied_source(stages, tensor, self._images[tensor].rows)
+        return self._over_old_rows(stages)
+
+    def _chain_on_floats(self, first: int, layer: Floats) -> Chain | None:
+        """A layer as a chain, its output over as much as can be of what it reads; None if it has no schedule."""
+        stages = self._stages_on_floats(layer)
+        found = schedule(stages, self._heights(stages))
+        if found is None:
+            return None
+        computed = {stage.y for stage in layer.stages}
+        read = [str(w.tensor) for stage in layer.stages for w in stage.windows if w.step and w.tensor not in computed]
+        chains = [
+            Chain(first, layer.end - 1, source, tuple(stages), found, self._images, layer.first_pass)
+            for source in dict.fromkeys(read)
+        ]
+        y = stages[-1].y
+        return max(chains, key=lambda chain: self._shared(chain.source, y, layer.end, chain.order.distance))
+
+    def _is_read(self, first: int, layer: Floats) -> bool:
+        """Whether any later step reads what is there in rows alone, or the range of floats."""
+        hidden = {stage.y for stage in layer.every_stage} - {layer.stages[-1].y}
+        hidden |= {step.op.y.name for step in self._steps[first : layer.end] if step.is_view}
         later = {x.name for step in self._steps[layer.end :] for x in inputs_of(step.op)} | self._outputs
         return not hidden.isdisjoint(later)
 
@@ -252,12 +293,15 @@ class Chooser:
         stages = written_over(own, lambda stage: self._packed[stage.index, stage.rows].in_place)
         is_pushed = source == self._pushed
         stages = with_copied_source(stages, source, self._images[source].rows, is_pushed=is_pushed)
+        return self._over_old_rows(stages)
+
+    def _over_old_rows(self, stages: Sequence[Stage]) -> list[Stage]:
         packed = self._packed
         return over_old_rows(
             stages, lambda stage: packed[stage.index, stage.rows].access, lambda name: self._images[name].row_bytes
         )
 
-    def _bytes(self, first: int, end: int, stages: Sequence[Stage]) -> int | None:
+    def _bytes(self, first: int, end: int, stages: Sequence[Stage], shared: int) -> int | None:
         """What is alive while a chain runs, None if it has no schedule."""
         inner = {stage.y for stage in stages[:-1] if stage.front is None} - {stage.overwritten for stage in stages}
         fronts = sum(stage.front for stage in stages if stage.front is not None)
@@ -272,7 +316,6 @@ class Chooser:
             for buffer in self._buffers
             if buffer.first < end and buffer.last >= first and not (first <= buffer.first and buffer.last < end)
         ]
-        shared = self._shared(stages[0].windows[0].tensor, stages[-1].y, end)
         fronts += sum(stage.sums for stage in stages)
         turn = TURN_BYTES if stages[0].windows[0].tensor == self._pushed else 0
         return sum(beside) + kept + fronts + turn - shared + max(map(self._scratch_bytes, stages))
@@ -282,17 +325,19 @@ class Chooser:
             return 0
         return sum(each.bytes + -each.bytes % each.align for each in self._packed[stage.index, stage.rows].scratch)
 
-    def _shared(self, source: RowsName, y: RowsName, end: int) -> int:
-        """About as many bytes as the output of a chain shares with what the chain reads, if nothing reads that later.
+    def _shared(self, source: RowsName, y: RowsName, end: int, distance: int | None = None) -> int:
+        """The bytes that the output of a chain shares with what the chain reads, if nothing reads that later.
 
-        The output runs ahead by a row, and by what it is larger. The order of the turns, which takes longer, tells.
+        Without the ``distance`` by which it begins before, about so many: the output runs ahead by a row, and by what
+        it is larger. The order of the turns, which takes longer, tells.
         """
         by_name = {buffer.name: buffer for buffer in self._buffers if buffer.name in (source, y)}
         if len(by_name) < 2 or by_name[source].last >= end:
             return 0
         x_bytes, y_bytes = by_name[source].bytes, by_name[y].bytes
-        distance = max(y_bytes - x_bytes, 0) + self._images[y].row_bytes
-        return max(0, x_bytes + y_bytes - max(x_bytes + distance, y_bytes))
+        if distance is None:
+            distance = max(y_bytes - x_bytes, 0) + self._images[y].row_bytes
+        return max(0, x_bytes + y_bytes - max(x_bytes + max(distance, 0), y_bytes))
 
     def _rows_kept(self, name: RowsName, stages: Sequence[Stage]) -> int | None:
         """Rows that are kept of a tensor: as many as the stages from its producer to where its readers join need.
@@ -327,23 +372,28 @@ class Chooser:
         return extra
 
     def _chain(self, piece: _Piece) -> Chain:
-        source, own = self._source(piece.first, piece.end), self._stages[piece.rows][piece.first : piece.end]
-        if piece.twice is not None:
-            source, own = str(piece.twice.stages[0].windows[0].tensor), [*piece.twice.stages]
-        assert source is not None, "a piece reads one tensor"
-        stages = self._stages_of([stage for stage in own if stage is not None], source)
-        found = schedule(stages, self._heights(stages))
-        assert found is not None, "its parts have schedules"
-        chain = Chain(piece.first, piece.end - 1, source, tuple(stages), found, self._images, piece.twice)
-        named = (*(stage.y for stage in chain.every_stage), *(w.tensor for stage in stages for w in stage.windows))
-        return replace(chain, images={name: self._images[name] for name in (*named, source)})
+        if piece.floats is not None:
+            chain = self._chain_on_floats(piece.first, piece.floats)
+            assert chain is not None, "a piece has a schedule"
+        else:
+            own, source = self._stages[piece.rows][piece.first : piece.end], self._source(piece.first, piece.end)
+            assert source is not None, "a piece reads one tensor"
+            stages = self._stages_of([stage for stage in own if stage is not None], source)
+            found = schedule(stages, self._heights(stages))
+            assert found is not None, "its parts have schedules"
+            chain = Chain(piece.first, piece.end - 1, source, tuple(stages), found, self._images)
+        named = (
+            *(stage.y for stage in chain.every_stage),
+            *(w.tensor for stage in chain.stages for w in stage.windows),
+        )
+        return replace(chain, images={name: self._images[name] for name in (*named, chain.source)})
 
 
 @dataclass(frozen=True)
 class _Piece:
     """Steps from ``first`` to before ``end`` as a chain of ``rows`` rows a call: bytes alive, extra instructions.
 
-    ``twice``: the layer that they are, if it is computed twice.
+    ``floats``: how they run, if they do so on floats.
     """
 
     first: int
@@ -351,7 +401,7 @@ class _Piece:
     rows: int
     bytes: int
     extra: float
-    twice: Twice | None = None
+    floats: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -372,7 +422,7 @@ def _images_of(index: int, step: Arranged) -> Iterator[tuple[RowsName, StreamedI
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
-        rows = 1 if is_mean or len(tensor.shape) != 4 else rows_of(tensor, order)
+        rows = rows_of(tensor, order) if lies_in_rows(tensor, order) and not is_mean else 1
         image = StreamedImage(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
         yield tensor.name, image
         yield CopiedRows(tensor.name, index), image

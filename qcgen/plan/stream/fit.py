@@ -59,7 +59,7 @@ def fit(
     ways += [(choice.chains, placed(choice)) for choice in _choices_for_least(chooser, least)]
     smallest = min(ways, key=lambda way: way[1].placement.bytes)
     if isinstance(arena, int) and not _fits(smallest[1], arena):
-        raise _too_small(arena, smallest[1])
+        raise _too_small(arena, steps, *smallest)
     return smallest
 
 
@@ -133,10 +133,27 @@ def alone(prepared: Prepared) -> Prepared:
     return replace(prepared, access=None, in_place=())
 
 
-def _too_small(arena: int, least: Stored) -> ModelRejected:
+def _too_small(arena: int, steps: Sequence[Arranged], chains: Sequence[Chain], least: Stored) -> ModelRejected:
     bytes_ = least.placement.bytes
-    what = f"it does not fit an arena of {arena} bytes; the least that was reached is {bytes_} bytes"
+    fullest = max(range(len(steps)), key=lambda index: _taken(least, index))
+    is_in_rows = any(chain.first <= fullest <= chain.last for chain in chains)
+    how = "runs row by row" if is_in_rows else "is computed as a whole"
+    what = (
+        f"it does not fit an arena of {arena} bytes; the least that was reached is {bytes_} bytes, most of them for"
+        f" {_node(steps[fullest].op)}, which {how}"
+    )
     return ModelRejected([Problem("the network", what, f"use {spelt(arena=bytes_)} or {spelt(arena='least')}")])
+
+
+def _taken(stored: Stored, step: int) -> int:
+    """The bytes of the arena that something takes while a step runs."""
+    taken = end = 0
+    alive = [buffer for buffer in stored.buffers if buffer.first <= step <= buffer.last]
+    for buffer in sorted(alive, key=lambda buffer: buffer.offset):
+        past = buffer.offset + buffer.bytes
+        taken += max(0, past - max(end, buffer.offset))
+        end = max(end, past)
+    return taken
 
 
 # Tensors that are moved between two layers, where that lets a network fit into fewer bytes.

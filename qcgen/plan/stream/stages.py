@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from qcgen.intervals import accumulator_interval
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.program import (
+    AveragePool,
     Conv,
     ConvGeometry,
     GlobalAveragePool,
@@ -101,15 +102,22 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
 
 
 def _mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | None:
-    """A mean whose calls add a row each; its operator stays the whole one."""
+    """A mean of codes."""
     if not isinstance(op.requantize, Requantize) or not _has_rows(op.x, step.xs[0]) or not op.y.dtype.is_quantized:
+        return None
+    return mean_stage(op, step, index)
+
+
+def mean_stage(op: GlobalAveragePool, step: Arranged, index: int) -> Stage | None:
+    """A mean whose calls add a row each; its operator stays the whole one."""
+    if not lies_in_rows(op.x, step.xs[0]):
         return None
     height, channels = rows_of(op.x, step.xs[0]), op.x.shape[op.channel_axis]
     is_plain = step.xs[0][-1] == op.channel_axis and op.x.shape[step.xs[0][1]] == height
     if height == 1 or height > MOST_ROWS or not is_plain or op.pixels * channels != op.x.size:
         return None
     windows = (RowWindow(op.x.name, 1, 1, 0, None),)
-    return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels + 1))
+    return Stage(index, op, windows, op.y.name, 0, height, sums=SUM_BYTES * (channels * op.sums + 1))
 
 
 def in_rows(step: Arranged, op: Operator) -> Arranged:
@@ -131,13 +139,13 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
     is_first = all(stage.windows[0] == window for stage, window in windows)
     if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
-    copied = CopiedRows(source, stages[0].index)
+    copied = CopiedRows(source, windows[0][0].index)
     copy = Stage(COPY, None, (RowWindow(source, 1, 1, 0, None),), copied, 1, height)
     moved = [
         replace(stage, windows=tuple(replace(w, tensor=copied) if w.tensor == source else w for w in stage.windows))
         for stage in stages
     ]
-    return [copy, *moved]
+    return [*(stage for stage in moved if stage.index == COPY), copy, *(s for s in moved if s.index != COPY)]
 
 
 def written_over(stages: Sequence[Stage], in_place: Callable[[Stage], Sequence[int]]) -> list[Stage]:
@@ -201,7 +209,10 @@ def _front(order: AccessOrder) -> int:
     return next((way for way in ways if way % WORD == 0), least)
 
 
-SUM_BYTES = 4  # of a sum, and of the number of rows that were added
+SUM_BYTES = 4  # of a sum, and of the number of rows or pixels that were added
+
+BELOW_ZERO = 0x80
+"""The bytes of a float32 number that is less than all that are not negative."""
 
 COPY = -1
 """The index of a stage that copies rows."""
@@ -213,24 +224,29 @@ def rows_of(tensor: Tensor, order: Order) -> int:
 
 
 def row_axis(tensor: Tensor, order: Order) -> int:
-    """The axis of rows: where the model says so, else the second in memory."""
+    """The axis of rows: where the model says so, else the second in memory, of a matrix the first."""
     if tensor.layout is None:
-        return order[1]
+        return order[min(1, len(order) - 2)]
     return 1 if tensor.layout is Layout.CHANNELS_LAST else 2
 
 
 def _has_rows(tensor: Tensor, order: Order) -> bool:
     """Whether this is such an image of codes."""
-    return tensor.dtype.is_quantized and lies_in_rows(tensor, order)
+    return tensor.dtype.is_quantized and len(tensor.shape) == 4 and lies_in_rows(tensor, order)
 
 
 def lies_in_rows(tensor: Tensor, order: Order) -> bool:
-    """Whether this is an image of one batch whose rows lie one behind the other, channels last."""
-    if len(tensor.shape) != 4:
+    """Whether this is an image of one batch whose rows lie one behind the other, channels last.
+
+    Or a sequence, whose rows are its elements, or a matrix.
+    """
+    if not 2 <= len(tensor.shape) <= 4:
         return False
-    if tensor.layout is None:
-        return order[0] == 0 and tensor.shape[0] == 1 and 1 not in tensor.shape[1:]
-    return tensor.shape[0] == 1 and same(order, stored(tensor, Layout.CHANNELS_LAST), tensor.shape)
+    if tensor.layout is not None:
+        return tensor.shape[0] == 1 and same(order, stored(tensor, Layout.CHANNELS_LAST), tensor.shape)
+    if len(tensor.shape) == 2:
+        return 1 not in tensor.shape
+    return order[0] == 0 and tensor.shape[0] == 1 and 1 not in tensor.shape[1:]
 
 
 def _last(tensor: Tensor, order: Order) -> Order:
@@ -251,18 +267,19 @@ def _elementwise(op: QuantizedBinary | Lookup, order: Order, rows: int) -> Opera
     return replace(op, x=short(op.x, order, rows), y=y)
 
 
-def window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> Stage | None:
+def window_stage(op: Conv | MaxPool | AveragePool, step: Arranged, index: int, rows: int) -> Stage | None:
     """A convolution or a pool of ``rows`` rows a call; None if the first of its windows lies outside the image.
 
-    None, too, for a float MaxPool with padding: rows outside of the image hold codes or zeros, not the lowest float.
+    Rows outside the image are right for a float MaxPool if no number is negative, for an AveragePool never.
     """
     g = op.geometry
     window = (rows - 1) * g.strides[0] + (g.kernel[0] - 1) * g.dilations[0] + 1
     below = (g.output[0] - 1) * g.strides[0] - g.pads_begin[0] + window - (rows - 1) * g.strides[0] - g.input[0]
     is_padded = g.pads_begin[0] > 0 or below > 0
-    if g.pads_begin[0] >= window or (is_padded and isinstance(op, MaxPool) and op.x.dtype.is_float):
+    if g.pads_begin[0] >= window:
         return None  # a window of padding alone
-    padding = (op.x_zero_point if isinstance(op, Conv) else op.x.dtype.low) if is_padded else None
+    outside = op.x_zero_point if isinstance(op, Conv) else BELOW_ZERO if op.x.dtype.is_float else op.x.dtype.low
+    padding = outside if is_padded else None
     part = replace(
         op,
         x=short(op.x, step.xs[0], window),
@@ -279,8 +296,8 @@ def window_stage(op: Conv | MaxPool, step: Arranged, index: int, rows: int) -> S
 def _rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:
     return replace(
         g,
-        input=(window, g.input[1]),
-        output=(rows, g.output[1]),
-        pads_begin=(0, g.pads_begin[1]),
-        pads_end=(0, g.pads_end[1]),
+        input=(window, *g.input[1:]),
+        output=(rows, *g.output[1:]),
+        pads_begin=(0, *g.pads_begin[1:]),
+        pads_end=(0, *g.pads_end[1:]),
     )

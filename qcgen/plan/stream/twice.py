@@ -1,14 +1,16 @@
-"""Layers that are computed twice, row by row: for the range of their floats, then for codes, which alone are kept."""
+"""Layers that run row by row on floats: once, or twice, for the range of floats and then for codes, which are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from qcgen.ir.program import (
+    AveragePool,
+    Concat,
     Conv,
     ConvGeometry,
     DynamicParameter,
@@ -17,87 +19,214 @@ from qcgen.ir.program import (
     FloatBinary,
     FloatOutput,
     FloatUnary,
+    GlobalAveragePool,
     MaxPool,
     Operator,
+    Resize,
     Tensor,
     ZeroPointCorrection,
     inputs_of,
 )
+from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.stream.stages import MOST_ROWS, RowWindow, Stage, lies_in_rows, row_axis, rows_of, short, window_stage
+from qcgen.plan.memory import RowsName
+from qcgen.plan.stream.stages import (
+    MOST_ROWS,
+    RowWindow,
+    Stage,
+    lies_in_rows,
+    mean_stage,
+    row_axis,
+    rows_of,
+    short,
+    window_stage,
+)
 
 
 @dataclass(frozen=True)
-class Twice:
-    """Steps up to before ``end`` in two passes: what becomes of a tensor that is there, and its quantization.
+class RangePass:
+    """The first of two passes: ``extremes`` takes the place of the last stage, which writes codes in the second.
 
-    The second pass runs through ``stages``, the last of which writes codes. In the first, ``extremes`` takes its place;
-    steps ``between`` make scale and zero point of what it has found.
+    Steps ``between`` the passes make scale and zero point of what it has found.
+    """
+
+    extremes: Stage
+    between: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Floats:
+    """Steps up to before ``end`` that run row by row on floats: ``stages``, and views between them.
+
+    The last stage writes a tensor that is there as a whole. If that is of codes, there are two passes.
     """
 
     end: int
     stages: tuple[Stage, ...]
-    extremes: Stage
-    between: tuple[int, ...]
+    first_pass: RangePass | None = None
+
+    @property
+    def every_stage(self) -> tuple[Stage, ...]:
+        """Those of all passes."""
+        return self.stages if self.first_pass is None else (*self.stages, self.first_pass.extremes)
 
 
 QUANTIZATION: tuple[type[Operator], ...] = (Extremes, DynamicParameter, DynamicParameter, DynamicQuantize)
 """The operators that quantize floats dynamically, as they follow each other."""
 
 
-def twice_of(steps: Sequence[Arranged], first: int, constants: Collection[str], rows: int) -> Twice | None:
-    """What begins with step ``first``, in calls of ``rows`` rows; None if it cannot run so.
+def floats_of(steps: Sequence[Arranged], first: int, constants: Collection[str], rows: int) -> Iterator[Floats]:
+    """What can run so from step ``first`` on in calls of ``rows`` rows.
 
-    That is a convolution with its output step or an operator on floats, others on its floats, and their quantization.
-    An output step runs so together with its convolution alone: only then do rows outside the image hold the zero point.
+    Stages read what is there as a whole, and rows of stages before them; all of these but the last one's are read. An
+    output step runs so together with its convolution alone: only then do rows outside the image hold the zero point.
     """
-    if isinstance(steps[first].op, FloatOutput):
-        return None
-    last = next((i for i in range(first, len(steps)) if not _computes_floats(steps[i].op)), len(steps))
-    found = steps[last : last + len(QUANTIZATION)]
-    kinds = tuple(type(step.op) for step in found)
-    if kinds != QUANTIZATION or last == first or not _is_chain(steps[first:last], found):
-        return None
-    stages = [_stage(steps, index, constants, rows) for index in range(first, last)]
-    stages += [_pointwise(steps[last + behind], last + behind, constants, rows) for behind in (0, 3)]
-    possible = [stage for stage in stages if stage is not None]
-    if len(possible) < len(stages):
-        return None
-    *before, gathering, writing = possible
-    return Twice(last + len(QUANTIZATION), (*before, writing), replace(gathering, gathers=True), (last + 1, last + 2))
+    stages: list[Stage] = []
+    views: dict[RowsName, _View] = {}
+    for index in range(first, len(steps)):
+        step = steps[index]
+        if step.is_view and stages:
+            x = inputs_of(step.op)[0]
+            root = views.get(x.name, _View(x.name, _height(x, step.xs[0]), has_rows=True))
+            views[step.op.y.name] = replace(root, has_rows=root.rows == _height(step.op.y, step.y))
+            continue
+        if isinstance(step.op, Extremes):
+            end = index + len(QUANTIZATION)
+            last = _of_roots(_quantization(steps[index:end], index, constants, rows), views)
+            if stages and last and _is_read_on([*stages, last[0]]) and _is_read_on([*stages, last[1]]):
+                first_pass = RangePass(replace(last[0], gathers=True), (index + 1, index + 2))
+                yield Floats(end, (*stages, last[1]), first_pass)
+            break
+        stage = None if step.is_view else _stage(steps, first, index, constants, rows)
+        found = _of_roots([] if stage is None else [stage], views)
+        if not found:
+            break
+        stages += found
+        if len(stages) > 1 and _is_read_on(stages):
+            yield Floats(index + 1, tuple(stages))
+        if found[0].sums:
+            break  # nothing of a mean is there before its last row was added
 
 
-def _computes_floats(op: Operator) -> bool:
-    return isinstance(op, Conv | FloatOutput | FloatBinary | FloatUnary | MaxPool)
+@dataclass(frozen=True)
+class _View:
+    """A tensor in the memory of ``root``, which has so many rows, if any; ``has_rows``: as many as the view."""
+
+    root: RowsName
+    rows: int | None
+    has_rows: bool
 
 
-def _is_chain(body: Sequence[Arranged], quantization: Sequence[Arranged]) -> bool:
-    """Whether each step reads what the one before it computes, and the quantization what the last one does."""
-    names = [step.op.y.name for step in body]
-    readers = [*body[1:], quantization[0]]
-    return (
-        all(name in {x.name for x in inputs_of(step.op)} for name, step in zip(names, readers, strict=True))
-        and inputs_of(quantization[-1].op)[0].name == names[-1]
-    )
+def _height(tensor: Tensor, order: Order) -> int | None:
+    return rows_of(tensor, order) if lies_in_rows(tensor, order) else None
 
 
-def _stage(steps: Sequence[Arranged], index: int, constants: Collection[str], rows: int) -> Stage | None:
+def _of_roots(stages: Sequence[Stage], views: Mapping[RowsName, _View]) -> list[Stage]:
+    """The stages, reading the tensors in whose rows views lie; none if a view that is read has other rows."""
+    read = [(views[window.tensor], window) for stage in stages for window in stage.windows if window.tensor in views]
+    if any(not view.has_rows or view.rows is None or window.step == 0 for view, window in read):
+        return []
+    roots = {name: view.root for name, view in views.items()}
+    return [
+        replace(s, windows=tuple(replace(w, tensor=roots.get(w.tensor, w.tensor)) for w in s.windows)) for s in stages
+    ]
+
+
+def _is_read_on(stages: Sequence[Stage]) -> bool:
+    """Whether what each stage computes is read by one behind it, but for the last one's."""
+    names = [{window.tensor for window in stage.windows} for stage in stages]
+    return all(any(stage.y in read for read in names[i + 1 :]) for i, stage in enumerate(stages[:-1]))
+
+
+def _quantization(steps: Sequence[Arranged], index: int, constants: Collection[str], rows: int) -> list[Stage]:
+    """The first and the last of the operators that quantize floats; none if these steps, from ``index`` on, do not."""
+    if tuple(type(step.op) for step in steps) != QUANTIZATION:
+        return []
+    found = [_pointwise(steps[behind], index + behind, constants, rows) for behind in (0, 3)]
+    return [stage for stage in found if stage is not None] if None not in found else []
+
+
+def _stage(steps: Sequence[Arranged], first: int, index: int, constants: Collection[str], rows: int) -> Stage | None:
     """An operator before the quantization; sums of a convolution are read by its output step alone."""
     step = steps[index]
     match step.op:
-        case Conv() if isinstance(output := steps[index + 1].op, FloatOutput):
-            return _sums(step, output, index, rows)
-        case FloatOutput() if isinstance(conv := steps[index - 1].op, Conv):
-            stage, op = _pointwise(step, index, constants, rows), _inside(step.op, step, conv.geometry)
+        case Conv():
+            outputs = (each.op for each in steps[index:] if isinstance(each.op, FloatOutput))
+            output = next((each for each in outputs if each.x.name == step.op.y.name), None)
+            return None if output is None else _sums(step, output, index, rows)
+        case FloatOutput():
+            convs = (each.op for each in steps[first:index] if isinstance(each.op, Conv))
+            conv = next((each for each in convs if each.y.name == step.op.x.name), None)
+            op = None if conv is None else _inside(step.op, step, conv.geometry)
+            stage = None if op is None else _pointwise(step, index, constants, rows)
             return None if stage is None or op is None else replace(stage, op=_with_rows(op, op.y, step.y, rows))
         case FloatBinary() | FloatUnary():
             return _pointwise(step, index, constants, rows)
-        case MaxPool() if _is_divided(step.op.x, step.xs[0], rows) and _is_divided(step.op.y, step.y, rows):
-            stage = window_stage(step.op, step, index, rows)
-            return None if stage is None or stage.windows[0].padding is not None else stage
+        case MaxPool() | AveragePool() if _is_divided(step.op.x, step.xs[0], rows) and _is_divided(
+            step.op.y, step.y, rows
+        ):
+            return _pool(steps, index, rows)
+        case GlobalAveragePool() if step.op.requantize is None and step.op.x.dtype is DType.FLOAT32:
+            return mean_stage(step.op, step, index)
+        case Concat():
+            return _joined(step, index, constants, rows)
+        case Resize():
+            return _repeated(step, index, rows)
         case _:
             return None
+
+
+def _pool(steps: Sequence[Arranged], index: int, rows: int) -> Stage | None:
+    """A pool; rows outside the image hold less than any number, if none is negative."""
+    op, step = steps[index].op, steps[index]
+    assert isinstance(op, MaxPool | AveragePool)
+    if not _is_divided(op.x, step.xs[0], rows) or not _is_divided(op.y, step.y, rows):
+        return None
+    stage = window_stage(op, step, index, rows)
+    if stage is None or stage.windows[0].padding is None:
+        return stage
+    made = next((each.op for each in steps[:index] if each.op.y.name == op.x.name), None)
+    return stage if isinstance(op, MaxPool) and made is not None and _is_positive(made) else None
+
+
+def _is_positive(op: Operator) -> bool:
+    """Whether no number that an operator computes is negative, but for -0."""
+    last = op.steps[-1] if isinstance(op, FloatOutput) else op
+    if not isinstance(last, FloatUnary):
+        return False
+    kind, params = last.activation.kind, last.activation.params
+    return kind in ("Relu", "Sigmoid") or (kind == "Clip" and params[0] >= 0)
+
+
+def _joined(step: Arranged, index: int, constants: Collection[str], rows: int) -> Stage | None:
+    """Rows of tensors, one behind the other in each row."""
+    op = step.op
+    assert isinstance(op, Concat)
+    names = {x.name for x in op.xs}
+    axis = row_axis(op.y, step.y) if _is_divided(op.y, step.y, rows) else op.axis
+    if axis == op.axis or len(names) < len(op.xs) or not names.isdisjoint(constants):
+        return None
+    if not all(lies_in_rows(x, order) for x, order in zip(op.xs, step.xs, strict=True)):
+        return None
+    xs = tuple(short(x, order, rows) for x, order in zip(op.xs, step.xs, strict=True))
+    windows = tuple(RowWindow(x.name, rows, rows, 0, None) for x in op.xs)
+    calls = rows_of(op.y, step.y) // rows
+    return Stage(index, replace(op, xs=xs, y=short(op.y, step.y, rows)), windows, op.y.name, rows, calls)
+
+
+def _repeated(step: Arranged, index: int, rows: int) -> Stage | None:
+    """Each row ``rows`` times."""
+    op = step.op
+    assert isinstance(op, Resize)
+    if not _is_divided(op.y, step.y, rows) or not lies_in_rows(op.x, step.xs[0]):
+        return None
+    axis, height = row_axis(op.y, step.y), rows_of(op.y, step.y)
+    if op.places[axis] != tuple(row // rows for row in range(height)):
+        return None
+    places = (*op.places[:axis], (0,) * rows, *op.places[axis + 1 :])
+    part = replace(op, x=short(op.x, step.xs[0], 1), y=short(op.y, step.y, rows), places=places)
+    return Stage(index, part, (RowWindow(op.x.name, 1, 1, 0, None),), op.y.name, rows, height // rows)
 
 
 def _is_divided(image: Tensor, order: Order, rows: int) -> bool:
@@ -112,8 +241,9 @@ def _sums(step: Arranged, output: FloatOutput, index: int, rows: int) -> Stage |
     """The sums of a convolution. Rows outside the image hold the zero point: it may be one that is computed."""
     op = step.op
     assert isinstance(op, Conv)
+    g = op.geometry
     is_small = lies_in_rows(op.x, step.xs[0]) and rows_of(op.x, step.xs[0]) <= MOST_ROWS
-    if op.geometry.rank != 2 or op.geometry.batch > 1 or not is_small or not _is_divided(op.y, step.y, rows):
+    if g.rank > 2 or g.batch > 1 or not is_small or not _is_divided(op.y, step.y, rows):
         return None
     stage = window_stage(op, step, index, rows)
     computed = [each.zero_point.name for each in output.steps if isinstance(each, ZeroPointCorrection)]

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xec8df8fb
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x47fc52e4
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -499,7 +499,8 @@ DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_cod
     return (int8_t)code;
 }
 
-static const struct depthwise_cortex_m4_dsp_depthwise_layer depthwise_cortex_m4_conv1_layer = {
+DEPTHWISE_CORTEX_M4_CONST_ATTR static const struct depthwise_cortex_m4_dsp_depthwise_layer
+    depthwise_cortex_m4_conv1_layer = {
     .channels = 8, .in_rows = 10, .in_columns = 10, .out_rows = 5, .out_columns = 5,
     .rows = 3, .columns = 3, .row_stride = 2, .column_stride = 2, .above = 0, .left = 0,
     .zero_point = -128, .is_unsigned = 0, .weight_bits = 8, .scale = 256, .y_bytes = 1, .turns = 1

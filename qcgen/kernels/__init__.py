@@ -30,13 +30,12 @@ from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
-from qcgen.kernels.portable.float_mean_of_rows import FLOAT_MEAN_OF_ROWS
 from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
-from qcgen.kernels.portable.means import FLOAT_MEAN, GLOBAL_AVERAGE_POOL, MEAN_OF_ROWS
+from qcgen.kernels.portable.means import FLOAT_MEAN, FLOAT_MEAN_OF_ROWS, GLOBAL_AVERAGE_POOL, MEAN_OF_ROWS
 from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL

@@ -181,6 +181,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
         in += 3 * turns * pixel;
         out += 3 * turns * step;
     }
+    QCGEN_UNROLLED
     for (int32_t i = 0; i < left; i++) {
         qcgen_dsp_depthwise_turn_1(r, in, &b, &c, &a, out, store);
         in += 3 * pixel;

@@ -75,6 +75,13 @@ def is_tiled(plane: Plane) -> bool:
     return all(axis.outputs >= least * axis.dilation for axis, least in zip(plane, (2, 4), strict=True))
 
 
+def is_read_directly(plane: Plane) -> bool:
+    """Windows of 3 columns or 1, their taps side by side, of which arm_dsp/depthwise_direct serves most."""
+    column = plane[-1]
+    are_side_by_side = all(axis.dilation == 1 for axis in plane)
+    return are_side_by_side and (column.kernel == 1 or (column.kernel == 3 and column.stride <= 2))
+
+
 PORTABLE = (
     Subject(
         "portable/conv",
@@ -219,8 +226,8 @@ ARM_DSP = (
     Subject(
         "arm_dsp/depthwise_direct",
         (Way(depthwise(5), M4), Way(depthwise(3, x_type="int8"), M33, "size")),
-        serves=lambda plane: pixels(plane) > 1 and all(map(has_image, plane)),
-        least=0.9,  # others would take too many registers
+        serves=lambda plane: pixels(plane) > 1 and all(map(has_image, plane)) and is_read_directly(plane),
+        least=0.2,  # others reach further beyond the image
     ),
     Subject(
         "arm_dsp/depthwise_rows",

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from batch import DRIVEN, build, difference, expected, inputs, require, unit
 from cases import CASES, Case
-from gallery_networks import in_rows
+from gallery_networks import dynamic_in_rows, in_rows
 from marks import share_at_first
 from network_cases import UNITS
 
@@ -79,8 +79,10 @@ def _lines(artifact):
 def test_some_case_uses_the_kernel(kernel):
     """A case here, a unit of test_kernels_networks.py, or a layer that runs row by row."""
     used = {call.kernel for case in CASES for each in units_of(case) for call in each.artifact.plan.calls}
-    rows = {call.kernel for call in qcgen.compile(in_rows(), arena="least", layout="nhwc").plan.calls}
-    assert kernel.name in used | rows | {each.kernel.name for each in UNITS}
+    models = in_rows(), dynamic_in_rows(averages=True)
+    rows = [qcgen.compile(model, arena="least", layout="nhwc").plan for model in models]
+    used |= {call.kernel for plan in rows for call in plan.calls}
+    assert kernel.name in used | {each.kernel.name for each in UNITS}
 
 
 @pytest.mark.all

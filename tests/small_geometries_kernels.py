@@ -76,10 +76,23 @@ def is_tiled(plane: Plane) -> bool:
 
 
 def is_read_directly(plane: Plane) -> bool:
-    """Windows of 3 columns or 1, their taps side by side, of which arm_dsp/depthwise_direct serves most."""
-    column = plane[-1]
-    are_side_by_side = all(axis.dilation == 1 for axis in plane)
-    return are_side_by_side and (column.kernel == 1 or (column.kernel == 3 and column.stride <= 2))
+    """What arm_dsp/depthwise_direct serves: at most one column of a window lies beside the image, and two rows of
+    windows reach above it or below.
+    """
+    *rows, column = plane
+    beside = max(-column.places.min(), column.places.max() + 1 - column.size)
+    if column.kernel == 3:
+        serves = column.stride <= 2 and beside <= 1 and (column.stride > 1 or column.size + column.begin >= 3)
+    else:
+        serves = column.kernel == 1 and beside <= 0
+    return serves and all(axis.dilation == 1 for axis in plane) and all(map(has_few_cut_rows, rows))
+
+
+def has_few_cut_rows(axis: Axis) -> bool:
+    """Whether every window has a row on the image, and two at most begin above it and two end below."""
+    is_seen = ((axis.places >= 0) & (axis.places < axis.size)).any(axis=0).all()
+    cut = max((axis.places[0] < 0).sum(), (axis.places[-1] >= axis.size).sum())
+    return axis.kernel <= 5 and is_seen and cut <= 2 and -(-axis.begin // axis.stride) <= axis.outputs
 
 
 PORTABLE = (
@@ -227,7 +240,7 @@ ARM_DSP = (
         "arm_dsp/depthwise_direct",
         (Way(depthwise(5), M4), Way(depthwise(3, x_type="int8"), M33, "size")),
         serves=lambda plane: pixels(plane) > 1 and all(map(has_image, plane)) and is_read_directly(plane),
-        least=0.1,  # others reach further beyond the image
+        least=0.9,  # others would read behind a row
     ),
     Subject(
         "arm_dsp/depthwise_rows",

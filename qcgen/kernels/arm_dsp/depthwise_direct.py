@@ -80,16 +80,18 @@ def why_not_windows(g: ConvGeometry) -> str | None:
     """Which windows the functions of templates/library/dsp_depthwise.h do not serve, None if these are others."""
     height, width = plane_axes(g)
     if height.kernel > MAX_ROWS or width.kernel not in (1, 3):
-        return f"its kernel of {'x'.join(map(str, g.kernel))} is not one of 3 columns or 1 and up to {MAX_ROWS} rows"
+        return f"its kernel is {'x'.join(map(str, g.kernel))}, not up to {MAX_ROWS} rows of 3 columns or 1"
     if set(g.dilations) != {1}:
         return "its kernel is dilated"
     if width.kernel == 3 and width.stride > 2:
         return f"its windows are {width.stride} columns apart, more than 2"
     if not _serves_columns(width):
-        return "windows reach further beyond the image than by one column"
+        return "windows reach more than one column beyond the image"
     tops, ends = list(first_taps(height)), list(beyond_taps(height))
     above, below = -(-height.pad // height.stride), sum(end < height.kernel for end in ends)
-    if min(end - top for top, end in zip(tops, ends, strict=True)) <= 0 or max(above, below) > min(MAX_CUT, len(tops)):
+    if min(end - top for top, end in zip(tops, ends, strict=True)) <= 0:
+        return "a row of windows lies outside the image"
+    if max(above, below) > min(MAX_CUT, len(tops)):
         return f"more than {MAX_CUT} rows of windows reach above the image or below it"
     return None
 

@@ -13,7 +13,7 @@ from qcgen.errors import prove
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import InstanceNorm, LayerNorm, Operator
-from qcgen.ir.types import Layout
+from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.loop_nest import LoopNest, pixel_stride, strides
 from qcgen.kernels.portable.rows import Rows, in_place, rows_of
@@ -30,9 +30,9 @@ class LayerNormContext(Context):
 
     nest: LoopNest  # over the first elements of the rows
     x_type: str  # of C
-    x_kind: str  # at the end of a function's name: s8 or u8
     y_type: str  # of C
-    has_codes: bool  # y are codes, else float32 numbers
+    row: str  # the library's function for a row
+    cast: str  # of y for that function, in C
     layer: Struct
     line: Struct | None  # the fixed-point form of codes, if there is one
 
@@ -69,9 +69,9 @@ def prepare_layer_norm(op: Operator, setting: Setting) -> Prepared:
     context = LayerNormContext(
         nest=rows.nest,
         x_type=op.x.dtype.c,
-        x_kind="s8" if op.x.dtype.low else "u8",
         y_type=op.y.dtype.c,
-        has_codes=has_codes,
+        row=f"layer_norm_{'fixed' if line else 'codes' if has_codes else 'numbers'}_{'s8' if op.x.dtype.low else 'u8'}",
+        cast="(uint8_t *)" if op.y.dtype is DType.INT8 else "",
         layer=Struct(tuple(proved), sizes | codes, floats),
         line=_line_struct(line) if line else None,
     )

@@ -234,10 +234,8 @@ class Chooser:
                 chain = self._chain_on_floats(first, layer)
                 if chain is None:
                     continue
-                stages, shared = (
-                    chain.stages,
-                    self._shared(chain.source, chain.stages[-1].y, layer.end, chain.order.distance),
-                )
+                stages = chain.stages
+                shared = self._shared(chain.source, stages[-1].y, layer.end, chain.order.distance)
                 bytes_ = self._bytes(first, layer.end, stages, shared)
                 if bytes_ is not None:
                     extra = self._extra(stages)

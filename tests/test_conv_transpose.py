@@ -116,3 +116,11 @@ def test_other_forms_are_refused(attributes):
     node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
     with pytest.raises(ModelRejected):
         qcgen.compile(model)
+
+
+def test_weights_of_another_rank_are_refused():
+    model = Transposed((2, 2)).model()
+    [weights] = [tensor for tensor in model.graph.initializer if tensor.name == "w"]
+    weights.dims[:] = [4, 16]
+    with pytest.raises(ModelRejected, match="'up' \\(ConvTranspose\\)"):
+        qcgen.compile(model)

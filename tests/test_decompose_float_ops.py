@@ -112,6 +112,7 @@ def test_interpolated_numbers_lie_where_the_mode_says(mode):
 REFUSED = {
     "three axes": (resize("float", (1, 2, 3), (1, 1, 2)), "mode 'linear' is not supported"),
     "along channels": (resize("float", (1, 2, 3, 4), (1, 2, 1, 1)), "mode 'linear' is not supported"),
+    "beyond all memory": (resize("float", scales=(1, 1, 1, 1e18)), "mode 'linear' is not supported"),
     "antialias": (resize("float", antialias=1, opset=18), "mode 'linear' is not supported"),
     "computed scales": (
         node_model(

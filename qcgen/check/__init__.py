@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 from qcgen.check.flow import float_problems
@@ -47,9 +46,8 @@ def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[P
 
 
 def check(graph: Graph) -> Graph:
-    """The graph itself if it can be compiled, with a note of each node in doubt that is well-formed after all.
+    """The graph itself if it can be compiled, otherwise ModelRejected with every problem that was found.
 
-    Otherwise ModelRejected with every problem that was found.
     ``graph`` has been inferred; it may be malformed in any way that ``load`` lets through. Each root cause is reported
     once; follow-on errors are suppressed, and nodes of one operator with the same problem are named together.
     """
@@ -64,12 +62,7 @@ def check(graph: Graph) -> Graph:
     problems += contradictions(graph, nodes.computed, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))
-    left = [node for node in graph.nodes if node.name in graph.doubts]
-    notes = (
-        f"{named_nodes([node])} stays as it is, a pattern failed: {graph.doubts[node.name]}; please report this"
-        for node in left
-    )
-    return replace(graph, notes=(*graph.notes, *notes)) if left else graph
+    return graph
 
 
 def since(domain: str, op_type: str) -> int:

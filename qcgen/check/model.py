@@ -8,7 +8,7 @@ from math import prod
 from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
 from qcgen.infer.facts import Shape, contradict, listed, shape_text
-from qcgen.ir.graph import Graph, Node, Value
+from qcgen.ir.graph import MOST_ELEMENTS, Graph, Node, Value
 from qcgen.ir.types import DType
 from qcgen.options import spelt
 
@@ -60,9 +60,6 @@ DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)
 
 MAX_AXES = 32
 """The most dimensions of a tensor: as many as arrays of numpy 1 have."""
-
-MAX_ELEMENTS = 2**28
-"""The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
 
 
 def node_place(node: Node) -> str:
@@ -133,7 +130,7 @@ def too_large(shape: tuple[int, ...]) -> str:
     """What a tensor of this shape has too much of, "" if nothing."""
     if len(shape) > MAX_AXES:
         return f"{len(shape)} dimensions, more than {MAX_AXES}"
-    return f"{prod(shape)} elements, more than {MAX_ELEMENTS}" if prod(shape) > MAX_ELEMENTS else ""
+    return f"{prod(shape)} elements, more than {MOST_ELEMENTS}" if prod(shape) > MOST_ELEMENTS else ""
 
 
 def _dim_hint(shape: Shape) -> str:

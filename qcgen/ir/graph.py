@@ -14,6 +14,9 @@ Dim = int | str | None
 NEWEST = 2**31 - 1
 """The version of the nodes that qcgen writes itself, above every one that a model imports."""
 
+MOST_ELEMENTS = 2**28
+"""The largest number of elements of a tensor, so that every number of bytes fits the C type int32_t."""
+
 Attribute = int | float | str | bytes | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Array | None
 """The value of a node's attribute; None for kinds that no supported operator has (subgraphs, sparse tensors)."""
 
@@ -96,8 +99,7 @@ class Graph:
     every tensor by name; ``constants`` the tensors whose elements are known; ``opsets`` the version of every imported
     domain; ``sha256`` identifies the model's bytes; ``fixed_dims`` are the symbolic dimensions that the user fixed.
     ``origin`` leads back to what the user gave, for whoever judges the result. ``narrow`` names the tensors that
-    have codes of 4 or 2 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model. ``doubts``: the
-    nodes at which patterns failed, by their names, and what they raised: mostly malformed ones, which check finds.
+    have codes of 4 or 2 bits in the model, and of 8 here. ``notes`` tell what was assumed of the model.
     ``dequantized``: the DequantizeLinear nodes whose constant results were computed, by these tensors' names.
     """
 
@@ -113,7 +115,6 @@ class Graph:
     origin: Origin | None = None
     narrow: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-    doubts: Mapping[str, str] = field(default_factory=dict)
     dequantized: Mapping[str, Node] = field(default_factory=dict)
 
     @cached_property

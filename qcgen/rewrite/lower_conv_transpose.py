@@ -88,26 +88,29 @@ def _axes(wiring: Wiring, node: Node) -> tuple[TransposedAxis, ...] | None:
     """The spatial axes, None where the sizes are not known, are more than two, or not of the plain form."""
     x, w = (wiring.graph.value(name).fixed_shape for name in node.inputs[:2])
     attributes = node.attributes
-    if x is None or w is None or len(x) not in (3, 4) or "output_shape" in attributes:
+    if x is None or w is None or len(x) not in (3, 4) or len(w) != len(x) or "output_shape" in attributes:
         return None
     if attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None
     rank = len(x) - 2
-    strides, dilations = (_numbers(attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
-    more = _numbers(attributes.get("output_padding", (0,) * rank))
-    pads = _numbers(attributes.get("pads", (0,) * 2 * rank))
+    strides, dilations = (_numbers(node, name, (1,) * rank) for name in ("strides", "dilations"))
+    more, pads = _numbers(node, "output_padding", (0,) * rank), _numbers(node, "pads", (0,) * 2 * rank)
+    if min(pads) < 0 or min(*strides, *dilations) < 1:
+        return None
     found = []
     for i in range(rank):
         reached = strides[i] * (x[2 + i] - 1) + more[i] + (w[2 + i] - 1) * dilations[i] + 1
         axis = TransposedAxis(x[2 + i], w[2 + i], strides[i], dilations[i], pads[i], reached - pads[i] - pads[rank + i])
-        if min(pads) < 0 or min(axis.pads) < 0 or axis.outputs < 1 or min(strides[i], dilations[i]) < 1:
+        if min(axis.pads) < 0 or axis.outputs < 1:
             return None
         found.append(axis)
     return tuple(found)
 
 
-def _numbers(value: object) -> tuple[int, ...]:
-    if not isinstance(value, tuple) or not all(isinstance(number, int) for number in value):
+def _numbers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    """An attribute, as many numbers as its default has; NoMatch where it is malformed."""
+    value: object = node.attributes.get(name, default)
+    if not isinstance(value, tuple) or len(value) != len(default) or not all(isinstance(each, int) for each in value):
         raise NoMatch
     return value
 

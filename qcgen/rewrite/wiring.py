@@ -50,7 +50,6 @@ class Wiring:
         self.producers: dict[str, Node] = {}
         self.readers: dict[str, tuple[Node, ...]] = {}
         self._inputs = frozenset(graph.inputs)
-        self.doubts = dict(graph.doubts)
         # A list of nodes for each node at the start: what stands in its place now. By name, in which list a node is.
         self._places: list[list[Node]] = []
         self._place_of: dict[str, int] = {}
@@ -115,7 +114,7 @@ class Wiring:
         """The graph with all changes."""
         origin = self.graph.origin and replace(self.graph.origin, aliases=self._aliases)
         nodes = tuple(node for place in self._places for node in place)
-        return replace(self.graph, nodes=nodes, origin=origin, doubts=self.doubts)
+        return replace(self.graph, nodes=nodes, origin=origin)
 
     def constant(self, name: str) -> Array | None:
         """The elements of a tensor, None if they are not known."""
@@ -214,17 +213,13 @@ def apply(graph: Graph, pattern: Pattern) -> Graph:
             wiring.make(change)
             names += change.again
             is_changed = True
-    return wiring.changed() if is_changed or len(wiring.doubts) > len(graph.doubts) else graph
+    return wiring.changed() if is_changed else graph
 
 
 def _change(wiring: Wiring, node: Node, pattern: Pattern) -> Change | None:
-    """What a pattern calls for. Patterns are written for well-formed nodes: one at which they fail stays, in doubt."""
     try:
         return pattern(wiring, node)
     except NoMatch:
-        return None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        wiring.doubts.setdefault(node.name, f"{getattr(pattern, '__name__', pattern)}: {error!r}")
         return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate
-from qcgen.ir.graph import Node
+from qcgen.ir.graph import MOST_ELEMENTS, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize
@@ -271,6 +271,8 @@ def _axes(wiring: Wiring, node: Node) -> tuple[Halves, Halves] | None:
     coordinate = COORDINATES.get(mode) if isinstance(mode, str) and mode != "tf_half_pixel_for_nn" else None
     scales = _scales(wiring, node, x.fixed_shape, y.fixed_shape)
     if coordinate is None or scales is None or x.fixed_shape[:2] != y.fixed_shape[:2]:
+        return None
+    if max(x.fixed_shape + y.fixed_shape) > MOST_ELEMENTS:  # check refuses it
         return None
     down, across = (
         _axis(coordinate, *sizes) for sizes in zip(x.fixed_shape[2:], y.fixed_shape[2:], scales[2:], strict=True)

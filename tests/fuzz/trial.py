@@ -102,8 +102,7 @@ def trial(number: int, content: bytes, options: Mapping[str, Any], log: Path) ->
             warnings.simplefilter("error")
             artifact = qcgen.compile(content, name=f"m{number}", **options)
             allow(6 * SECONDS)
-            failed = [note for note in artifact.notes if "please report" in note]
-            outcome = Find(number, "a pattern failed", failed[0]) if failed else accepted(number, artifact)
+            outcome = accepted(number, artifact)
     except qcgen.ModelRejected as rejection:
         outcome = _told(number, rejection)
     except BaseException as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qcgen.artifact import Artifact
-from qcgen.check import check
+from qcgen.check import check, well_formed
 from qcgen.chips import chip_of, target_of, target_on
 from qcgen.constant_time import refuse_varying, require_target
 from qcgen.cross import measured
@@ -157,7 +157,8 @@ def read(
     report_progress("reading the model")
     if (data := tflite_bytes(model)) is not None:
         return cut(_tflite(data, model, dims, constants, batch), outputs)
-    return infer(rewrite(infer(cut(bake(fix_batch(load(model, dims=dims), batch), constants or {}), outputs))))
+    graph = cut(bake(fix_batch(load(model, dims=dims), batch), constants or {}), outputs)
+    return infer(rewrite(infer(well_formed(graph))))
 
 
 def _tflite(

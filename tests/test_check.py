@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from models import MICROSOFT, NHWC, conv_integer, float_conv, graph_model, qlinear_conv, random_weights
+from models import MICROSOFT, NHWC, conv_integer, float_conv, graph_model, node_model, qlinear_conv, random_weights
 from onnx import helper, numpy_helper
 
-from qcgen.check import check
+from qcgen.check import check, well_formed
 from qcgen.errors import ModelRejected
 from qcgen.ir.graph import Graph
 from qcgen.load import load
@@ -808,3 +808,15 @@ def test_a_model_changed_at_random_is_either_refused_or_lowered(seed):
     if not found:
         [op] = lower(graph).operators
         assert op.y.shape == graph.value("y").shape
+
+
+def test_nodes_are_looked_at_before_they_are_rewritten():
+    """A pattern takes inputs, outputs and kinds of attributes for granted; a BatchNormalization becomes others."""
+    operands = {"x": ("float", (1, 3, 4, 4)), **dict.fromkeys(("s", "b"), np.ones(3, np.float32))}
+    model = node_model("BatchNormalization", operands, epsilon="small", node_name="norm")
+    with pytest.raises(ModelRejected) as rejection:
+        well_formed(load(model))
+    assert [problem.what for problem in rejection.value.problems] == [
+        "input input_mean is missing", "input input_var is missing", "epsilon is a string, but must be a number"
+    ]  # fmt: skip
+    assert {problem.where for problem in rejection.value.problems} == {"node 'norm' (BatchNormalization)"}

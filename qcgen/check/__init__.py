@@ -16,7 +16,16 @@ from qcgen.check.model import (
     unsupported_problems,
     version_problems,
 )
-from qcgen.check.node import SEVERAL_OUTPUTS, NodeView, size_problems, spec_problems
+from qcgen.check.node import (
+    SEVERAL_OUTPUTS,
+    NodeView,
+    arity_problems,
+    kind_problems,
+    output_problems,
+    size_problems,
+    spec_problems,
+)
+from qcgen.check.signature import of_onnx
 from qcgen.check.specs import SPECS, signature_of
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import computed
@@ -45,6 +54,25 @@ def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[P
         yield from size_problems(view, computed[name])
 
 
+def well_formed(graph: Graph) -> Graph:
+    """The graph itself if its nodes have the inputs and outputs of their operators, and attributes of the right kinds.
+
+    Patterns take that for granted. Otherwise ModelRejected with every node that has not.
+    """
+    found = _Found()
+    for node in graph.nodes:
+        key = node.domain, node.op_type
+        if key in SPECS:
+            view = NodeView(graph, node, signature_of(*key))
+            found.add(node, (*arity_problems(view), *output_problems(view), *kind_problems(view)))
+        elif not node.domain and versions(node.op_type):
+            view = NodeView(graph, node, of_onnx(node.op_type))
+            found.add(node, (*arity_problems(view), *kind_problems(view)))
+    if problems := list(found.problems()):
+        raise ModelRejected(problems)
+    return graph
+
+
 def check(graph: Graph) -> Graph:
     """The graph itself if it can be compiled, otherwise ModelRejected with every problem that was found.
 
@@ -57,7 +85,7 @@ def check(graph: Graph) -> Graph:
     problems += unsupported_problems(nodes.unsupported)
     problems += import_problems(graph)
     problems += version_problems(nodes.old)
-    problems += nodes.problems()
+    problems += nodes.found.problems()
     problems += float_problems(graph, nodes.already_reported)
     problems += contradictions(graph, nodes.computed, nodes.refused)
     if problems:
@@ -77,13 +105,30 @@ def _is_unknown(value: Value) -> bool:
     return value.fixed_shape is None or value.dtype in (None, DType.OTHER)
 
 
+class _Found:
+    """What is wrong with nodes."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, str, str], list[Node]] = {}
+
+    def add(self, node: Node, problems: Iterable[Problem]) -> None:
+        """Notes what is wrong with a node."""
+        for problem in dict.fromkeys(problems):
+            self._nodes.setdefault((node.operator, problem.what, problem.hint), []).append(node)
+
+    def problems(self) -> Iterator[Problem]:
+        """Nodes of one operator with the same problem together."""
+        for (_, what, hint), nodes in self._nodes.items():
+            yield Problem(named_nodes(nodes), what, hint)
+
+
 class _Nodes:
     """One walk through the nodes: what is wrong with each, and what follows from that."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.computed, self._wrong = computed(graph)
-        self._found: dict[tuple[str, str, str], list[Node]] = {}
+        self.found = _Found()
         self.unsupported: list[Node] = []
         self.old: list[tuple[Node, int]] = []
         self.refused: set[str] = set()
@@ -114,11 +159,5 @@ class _Nodes:
         signature, wrong = signature_of(node.domain, node.op_type), self._wrong[node.name]
         view = NodeView(self._graph, node, signature, self.already_reported, wrong)
         found = list(rule(view)) or list(result_problems(view, self.computed))
-        for problem in dict.fromkeys(found):
-            self._found.setdefault((node.operator, problem.what, problem.hint), []).append(node)
+        self.found.add(node, found)
         return node.version < needed or bool(found)
-
-    def problems(self) -> Iterator[Problem]:
-        """What is wrong with nodes, nodes of one operator with the same problem together."""
-        for (_, what, hint), nodes in self._found.items():
-            yield Problem(named_nodes(nodes), what, hint)

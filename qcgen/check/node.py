@@ -145,7 +145,7 @@ class Spec:
 
 def spec_problems(spec: Spec, view: NodeView) -> Iterator[Problem]:
     """Everything that is wrong with a node by its Spec."""
-    found = [*arity_problems(view), *_outputs(view), *type_problems(view, spec)]
+    found = [*arity_problems(view), *output_problems(view), *type_problems(view, spec)]
     yield from found
     if found and not spec.bears:
         return
@@ -173,7 +173,8 @@ def arity_problems(view: NodeView) -> Iterator[Problem]:
         yield view.problem(f"it has {counted(len(node.inputs), 'input')}", hint)
 
 
-def _outputs(view: NodeView) -> Iterator[Problem]:
+def output_problems(view: NodeView) -> Iterator[Problem]:
+    """Outputs that are missing, and those that must not be used."""
     if view.node.op_type not in SEVERAL_OUTPUTS:
         yield from _single_output(view)
     elif not any(view.node.outputs):
@@ -275,15 +276,22 @@ def not_positive(name: str, scales: Array) -> str | None:
     return f"{name}{channel} is {flat[wrong[0]]}"
 
 
+def kind_problems(view: NodeView) -> Iterator[Problem]:
+    """Attributes of a wrong kind."""
+    known = view.signature.attributes
+    for name, value in view.node.attributes.items():
+        if name in known and not fits(known[name], value):
+            yield view.problem(f"{name} is {kind_of(value)}, but must be {known[name]}", f"correct {name}")
+
+
 def attribute_problems(view: NodeView) -> Iterator[Problem]:
     """Attributes that are unknown, of a wrong kind, or no number."""
     known = view.signature.attributes
+    yield from kind_problems(view)
     for name, value in view.node.attributes.items():
         if name not in known:
             hint = f"remove it; {view.node.op_type} has {', '.join(sorted(known)) or 'no attributes'}"
             yield view.problem(f"the attribute {name!r} is unknown", hint)
-        elif not fits(known[name], value):
-            yield view.problem(f"{name} is {kind_of(value)}, but must be {known[name]}", f"correct {name}")
         elif isinstance(value, float) and isnan(value):
             yield view.problem(f"{name} is NaN", f"correct {name}, or export the model again")
 

@@ -13,7 +13,7 @@ from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import DType
 from qcgen.rewrite.quantization import dequantized, quantizer
-from qcgen.rewrite.wiring import Change, Steps, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 # Expressions of operators that a tensor may be computed by.
 
@@ -173,7 +173,10 @@ def _is_of_rows(wiring: Wiring, node: Node, rank: int) -> bool:
 def _axes_of(wiring: Wiring, node: Node) -> tuple[int, ...] | None:
     """The axes, an input in newer opsets; None if they are absent or not constant."""
     given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    return None if given is None else integers(given)
+    try:
+        return None if given is None else integers(given)
+    except TypeError as error:
+        raise NoMatch from error
 
 
 def _is_row(wiring: Wiring, name: str, shape: tuple[int, ...]) -> bool:

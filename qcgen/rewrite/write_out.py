@@ -95,7 +95,7 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
     """QuantizeLinear and DequantizeLinear of computed tensors by axis or block."""
     x = wiring.graph.value(node.input(0))
     scale, zero = wiring.constant(node.input(1)), wiring.constant(node.input(2))
-    if not (is_quantize(node) or is_dequantize(node)) or scale is None or scale.size == 1 or x.fixed_shape is None:
+    if not (is_quantize(node) or is_dequantize(node)) or scale is None or scale.size < 2 or x.fixed_shape is None:
         return None
     if scale.dtype != np.float32 or (node.input(2) and (zero is None or zero.shape != scale.shape)):
         return None

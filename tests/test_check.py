@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import MICROSOFT, NHWC, conv_integer, float_conv, graph_model, node_model, qlinear_conv, random_weights
+from models import MICROSOFT, NHWC, conv_integer, float_conv, graph_model, qlinear_conv, random_weights
 from onnx import helper, numpy_helper
 
 from qcgen.check import check, well_formed
@@ -811,12 +811,15 @@ def test_a_model_changed_at_random_is_either_refused_or_lowered(seed):
 
 
 def test_nodes_are_looked_at_before_they_are_rewritten():
-    """A pattern takes inputs, outputs and kinds of attributes for granted; a BatchNormalization becomes others."""
-    operands = {"x": ("float", (1, 3, 4, 4)), **dict.fromkeys(("s", "b"), np.ones(3, np.float32))}
-    model = node_model("BatchNormalization", operands, epsilon="small", node_name="norm")
+    """A pattern takes inputs, outputs and kinds of attributes for granted."""
+    nodes = [
+        helper.make_node("Resize", [], ["r"], name="larger", mode=[1.5]),
+        helper.make_node("ConvTranspose", ["x"], ["y"], name="up"),
+    ]
     with pytest.raises(ModelRejected) as rejection:
-        well_formed(load(model))
-    assert [problem.what for problem in rejection.value.problems] == [
-        "input input_mean is missing", "input input_var is missing", "epsilon is a string, but must be a number"
-    ]  # fmt: skip
-    assert {problem.where for problem in rejection.value.problems} == {"node 'norm' (BatchNormalization)"}
+        well_formed(load(graph_model(nodes, {"x": ("float", (1, 3, 4, 4))}, {"r": None, "y": None})))
+    assert [(problem.where, problem.what) for problem in rejection.value.problems] == [
+        ("node 'larger' (Resize)", "input X is missing"),
+        ("node 'larger' (Resize)", "mode is a list of numbers, but must be a string"),
+        ("node 'up' (ConvTranspose)", "input W is missing"),
+    ]

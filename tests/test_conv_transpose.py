@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from computed import computed
 from models import graph_model
-from onnx import ModelProto, helper
+from onnx import ModelProto, helper, numpy_helper
 
 import qcgen
 from qcgen import arithmetic
@@ -118,9 +118,14 @@ def test_other_forms_are_refused(attributes):
         qcgen.compile(model)
 
 
-def test_weights_of_another_rank_are_refused():
+@pytest.mark.parametrize("is_float", [False, True])
+def test_weights_of_another_rank_are_refused(is_float):
     model = Transposed((2, 2)).model()
-    [weights] = [tensor for tensor in model.graph.initializer if tensor.name == "w"]
-    weights.dims[:] = [4, 16]
+    flat = {tensor.name: tensor for tensor in model.graph.initializer}["w"]
+    flat.dims[:] = [4, 16]
+    if is_float:
+        [node] = [node for node in model.graph.node if node.op_type == "ConvTranspose"]
+        flat.CopyFrom(numpy_helper.from_array(np.zeros((), np.float32), "w"))
+        node.input[1] = "w"
     with pytest.raises(ModelRejected, match="'up' \\(ConvTranspose\\)"):
         qcgen.compile(model)

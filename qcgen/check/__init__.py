@@ -25,7 +25,6 @@ from qcgen.check.node import (
     size_problems,
     spec_problems,
 )
-from qcgen.check.signature import of_onnx
 from qcgen.check.specs import SPECS, signature_of
 from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import computed
@@ -57,17 +56,15 @@ def result_problems(view: NodeView, computed: Mapping[str, Value]) -> Iterator[P
 def well_formed(graph: Graph) -> Graph:
     """The graph itself if its nodes have the inputs and outputs of their operators, and attributes of the right kinds.
 
-    Patterns take that for granted. Otherwise ModelRejected with every node that has not.
+    Patterns take that for granted. Otherwise ModelRejected with every node that has not. Operators that cannot be
+    compiled are left to ``check``; an If has the results of its branches as inputs here.
     """
-    found = _Found()
+    found = _ByProblem()
     for node in graph.nodes:
         key = node.domain, node.op_type
-        if key in SPECS:
+        if key in SPECS and node.op_type != "If":
             view = NodeView(graph, node, signature_of(*key))
             found.add(node, (*arity_problems(view), *output_problems(view), *kind_problems(view)))
-        elif not node.domain and versions(node.op_type):
-            view = NodeView(graph, node, of_onnx(node.op_type))
-            found.add(node, (*arity_problems(view), *kind_problems(view)))
     if problems := list(found.problems()):
         raise ModelRejected(problems)
     return graph
@@ -105,7 +102,7 @@ def _is_unknown(value: Value) -> bool:
     return value.fixed_shape is None or value.dtype in (None, DType.OTHER)
 
 
-class _Found:
+class _ByProblem:
     """What is wrong with nodes."""
 
     def __init__(self) -> None:
@@ -128,7 +125,7 @@ class _Nodes:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.computed, self._wrong = computed(graph)
-        self.found = _Found()
+        self.found = _ByProblem()
         self.unsupported: list[Node] = []
         self.old: list[tuple[Node, int]] = []
         self.refused: set[str] = set()

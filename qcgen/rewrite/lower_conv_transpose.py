@@ -26,8 +26,9 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
     found, x = weights(wiring, node.input(1), 1), wiring.graph.value(node.input(0)).fixed_shape
     w = wiring.constant(node.input(1) if found is None else found.codes)
     axes, group = _axes(wiring, node), node.attributes.get("group", 1)
-    is_alike = w is not None and (found is not None or (w.dtype == np.float32 and x is not None and w.shape[0] == x[1]))
-    if w is None or x is None or axes is None or not is_alike or not isinstance(group, int) or group < 1:
+    if w is None or x is None or axes is None or not isinstance(group, int) or group < 1:
+        return None
+    if found is None and (w.dtype != np.float32 or w.shape[0] != x[1]):
         return None
     spread = _Spread(group, prod(axis.stride for axis in axes), w.shape[1] * group)
     if spread.phases > MOST_PHASES:

@@ -814,12 +814,12 @@ def test_nodes_are_looked_at_before_they_are_rewritten():
     """A pattern takes inputs, outputs and kinds of attributes for granted."""
     nodes = [
         helper.make_node("Resize", [], ["r"], name="larger", mode=[1.5]),
-        helper.make_node("ConvTranspose", ["x"], ["y"], name="up"),
+        helper.make_node("Relu", [], ["y"], name="relu"),
     ]
     with pytest.raises(ModelRejected) as rejection:
         well_formed(load(graph_model(nodes, {"x": ("float", (1, 3, 4, 4))}, {"r": None, "y": None})))
     assert [(problem.where, problem.what) for problem in rejection.value.problems] == [
         ("node 'larger' (Resize)", "input X is missing"),
         ("node 'larger' (Resize)", "mode is a list of numbers, but must be a string"),
-        ("node 'up' (ConvTranspose)", "input W is missing"),
+        ("node 'relu' (Relu)", "input X is missing"),
     ]

@@ -129,3 +129,11 @@ def test_weights_of_another_rank_are_refused(is_float):
         node.input[1] = "w"
     with pytest.raises(ModelRejected, match="'up' \\(ConvTranspose\\)"):
         qcgen.compile(model)
+
+
+def test_missing_weights_are_refused():
+    model = Transposed((2, 2)).model()
+    [node] = [node for node in model.graph.node if node.op_type == "ConvTranspose"]
+    del node.input[1:]
+    with pytest.raises(ModelRejected, match="'up' \\(ConvTranspose\\)"):
+        qcgen.compile(model)

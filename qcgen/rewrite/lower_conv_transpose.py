@@ -87,7 +87,7 @@ class _Spread:
 
 def _axes(wiring: Wiring, node: Node) -> tuple[TransposedAxis, ...] | None:
     """The spatial axes, None where the sizes are not known, are more than two, or not of the plain form."""
-    x, w = (wiring.graph.value(name).fixed_shape for name in node.inputs[:2])
+    x, w = (wiring.graph.value(node.input(index)).fixed_shape for index in (0, 1))
     attributes = node.attributes
     if x is None or w is None or len(x) not in (3, 4) or len(w) != len(x) or "output_shape" in attributes:
         return None

@@ -5,6 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 from cffi import FFI
+from marks import share_at_first
 from models import MICROSOFT, node_model
 from onnx import ModelProto, helper
 from tools import require
@@ -66,7 +67,7 @@ def lstm(direction="forward", *, zero=ZERO, rows=False, states="", bias=True, ou
 
 
 @pytest.mark.parametrize("flags", [("-O0",), FUSING], ids=["unfused", "fused"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share_at_first(list(CASES), 2))
 def test_every_bit_is_onnxruntimes(name, flags):
     require("gcc")
     result = verify(qcgen.compile(lstm(**CASES[name]), name="net"), cases=6, flags=flags, sums=False)

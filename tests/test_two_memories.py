@@ -9,6 +9,7 @@ from batch import require
 from bench.compiling import Network
 from emulated import require_core
 from levels import DIGITS
+from marks import some_at_first
 
 import qcgen
 from qcgen.emulate import measure, random_feeds
@@ -23,8 +24,8 @@ def network():
     return n.model(n.conv(n.mean(n.sum(y, n.depthwise(y))), 10))
 
 
-@pytest.mark.parametrize("target", ["portable", "cortex-m4", "cortex-m0", "rv32imc"])
-@pytest.mark.parametrize("fast", [1, 600, 2000, 3000, 4000])
+@pytest.mark.parametrize("target", some_at_first(["portable", "cortex-m4", "cortex-m0", "rv32imc"]))
+@pytest.mark.parametrize("fast", some_at_first([1, 600, 2000, 3000, 4000], 1, 2000))
 def test_outputs_are_the_same_and_no_two_tensors_lie_over_each_other(fast, target):
     artifact = qcgen.compile(network(), name="two", target=target, arena=f"{fast}+20000", **OPTIONS)
     plan = artifact.plan

@@ -11,6 +11,7 @@ from architectures.builder import Net
 from architectures.oracle import feeds, quantized
 from interpreter import Interpreter
 from judged import judge
+from marks import some_at_first
 from onnx import ModelProto
 from tools import require, require_modules
 
@@ -145,8 +146,8 @@ def held(x: np.ndarray, port: Port) -> np.ndarray:
     return x if x.shape == port.shape else np.moveaxis(x, 1, -1)
 
 
-@pytest.mark.parametrize("layout", ["nhwc", "model"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("layout", some_at_first(["nhwc", "model"]))
+@pytest.mark.parametrize("name", some_at_first(NETWORKS, "pooled", "vectors", "tokens"))
 def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
     require("gcc")
     model = network(name)
@@ -159,7 +160,7 @@ def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
                 assert np.array_equal(got, held(y, out)), (arena, number)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", some_at_first(NETWORKS, "separable", "pooled", "tokens"))
 def test_every_row_is_there_when_it_is_read(name):
     for arena in arenas(name, "nhwc"):
         Interpreter(artifact(name, arena).plan).run()
@@ -186,7 +187,7 @@ def test_an_arena_that_is_too_small_is_refused_with_the_node_that_needs_most():
         artifact("branches", 100)
 
 
-@pytest.mark.parametrize("layout", ["nhwc", "model"])
+@pytest.mark.parametrize("layout", some_at_first(["nhwc", "model"]))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_least_arena_holds_codes_of_most_tensors_alone(name, layout):
     whole, least = (artifact(name, arena, layout).plan for arena in (None, "least"))

@@ -95,7 +95,7 @@ DRIVEN = [
 # --- right kernels
 
 
-@pytest.mark.parametrize("name", share_at_first([unit.name for unit in DRIVEN], 9))
+@pytest.mark.parametrize("name", share_at_first([unit.name for unit in DRIVEN], 18))
 def test_every_output_beside_a_step_is_the_references(name, tmp_path):
     require("gcc")
     assert driven(BY_NAME[name], tmp_path).wrong is None

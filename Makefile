@@ -8,9 +8,10 @@ BIN := .venv/bin
 PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 # Of all tests many wait for emulators and compilers: one process more than there are processors fills the gaps.
 MORE = $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
-# What make fuzz and make fuzz-networks try.
+# What make fuzz and make fuzz-networks try, as much of it as TIME seconds allow.
 COUNT ?= 2000
 SEED ?= 1
+AT_MOST = $(if $(TIME),--seconds $(TIME))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint fuzz fuzz-networks emulated exhaustive eva \
@@ -20,7 +21,7 @@ help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
 	@echo "make test        set up .venv, then lint, type checks, import contracts and the tests that take little time"
 	@echo "make test-all    the same with all tests: more compilers, levels and cores, sanitizers, every case (minutes)"
-	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; ONLY replays one"
+	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; TIME bounds the seconds; ONLY replays one"
 	@echo "make fuzz-networks   COUNT random networks from SEED with random options, held against onnxruntime, or FORMAT=tflite against TFLM; ONLY replays one"
 	@echo "make emulated    every case on every emulated core, on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
@@ -61,10 +62,10 @@ lint: .venv/dev
 	$(BIN)/lint-imports --no-logo
 
 fuzz: c-compiler .venv/dev
-	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY) --minimize) --folder build/fuzz
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --count $(COUNT) --seed $(SEED) $(AT_MOST) $(if $(ONLY),--only $(ONLY) --minimize) --folder build/fuzz
 
 fuzz-networks: c-compiler .venv/dev
-	@PYTHONPATH=tests $(BIN)/python -m fuzz_networks --count $(COUNT) --seed $(SEED) $(if $(ONLY),--only $(ONLY)) $(if $(FORMAT),--format $(FORMAT)) --folder build/fuzz-networks
+	@PYTHONPATH=tests $(BIN)/python -m fuzz_networks --count $(COUNT) --seed $(SEED) $(AT_MOST) $(if $(ONLY),--only $(ONLY)) $(if $(FORMAT),--format $(FORMAT)) --folder build/fuzz-networks
 
 emulated: c-compiler .venv/dev
 	$(PYTEST) --dist loadgroup --emulated -m emulated

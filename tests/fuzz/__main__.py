@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +135,15 @@ def _be_child(numbers: Sequence[int], tried: Tried, write: int, log: Path) -> No
     os._exit(0)
 
 
-def fuzz(session: Session, numbers: Sequence[int], build: bool) -> None:
-    """Tries mutants and judges those that are accepted; C that was seen before under another name is not built."""
+def fuzz(session: Session, numbers: Sequence[int], build: bool, seconds: float = inf) -> None:
+    """Tries mutants, for so long, and judges those that are accepted; C seen before under another name is not built."""
+    end = time.monotonic() + seconds
     seen: set[bytes] = set()
     batch: list[Accepted] = []
     with tempfile.TemporaryDirectory(prefix="qcgen-fuzz-") as folder:
         for start in range(0, len(numbers), BLOCK):
+            if time.monotonic() > end:
+                break
             block = numbers[start : start + BLOCK]
             for outcome in children(block, compiling(partial(mutant_of, session.seed)), Path(folder, "log")):
                 session.counts[type(outcome).__name__.lower()] += 1
@@ -181,9 +185,9 @@ def _confirmed(seed: int, find: Find) -> Find | None:
         return Find(find.number, f"{type(error).__name__} in verify", traceback.format_exc())
 
 
-def _share(seed: int, folder: Path, skip: str, minimize: bool, numbers: Sequence[int], build: bool) -> Session:
-    session = Session(seed, folder, skip, minimize)
-    fuzz(session, numbers, build)
+def _share(given: argparse.Namespace, numbers: Sequence[int]) -> Session:
+    session = Session(given.seed, given.folder, given.skip, given.minimize)
+    fuzz(session, numbers, not given.no_build, given.seconds)
     return session
 
 
@@ -193,6 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="mutants are the same for the same seed and number")
     parser.add_argument("--first", type=int, default=0, help="the number of the first mutant")
     parser.add_argument("--only", type=int, help="the one mutant of this number")
+    parser.add_argument("--seconds", type=float, default=inf, help="begin no mutant after so long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="where finds are written")
     parser.add_argument("--skip", default="", help="a regular expression of finds that are known")
@@ -208,8 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(given: argparse.Namespace, numbers: Sequence[int]) -> int:
     start = time.monotonic()
     jobs = max(1, min(given.jobs, len(numbers) // BLOCK))
-    how = (given.seed, given.folder, given.skip, given.minimize)
-    shares = [(*how, numbers[job::jobs], not given.no_build) for job in range(jobs)]
+    shares = [(given, numbers[job::jobs]) for job in range(jobs)]
     if jobs == 1:
         sessions = [_share(*shares[0])]
     else:
@@ -217,7 +221,9 @@ def _report(given: argparse.Namespace, numbers: Sequence[int]) -> int:
             sessions = pool.starmap(_share, shares)
     counts = sum((session.counts for session in sessions), collections.Counter())
     kinds = sum((session.kinds for session in sessions), collections.Counter())
-    print(f"seed {given.seed}: {len(numbers)} mutants, {counts['rejected']} rejected, {counts['accepted']} accepted,")
+    tried = sum(counts[kind] for kind in ("find", "rejected", "accepted"))
+    found = ", ".join(f"{counts[kind]} {kind}" for kind in ("rejected", "accepted"))
+    print(f"seed {given.seed}: {tried} of {len(numbers)} mutants, {found},")
     print(
         f"{counts['built']} different ones built and run; {sum(kinds.values())} finds; {time.monotonic() - start:.0f} s"
     )

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 try:
@@ -45,18 +46,23 @@ class Session:
     def __init__(self, seed: int, folder: Path, skip: str, made: Callable[[int, int], Recipe] | None = None) -> None:
         self.seed, self.folder, self.skip = seed, folder, skip
         self.made = made or of_onnx
+        self.tried = 0
         self.counts: collections.Counter[str] = collections.Counter()
         self.refusals: collections.Counter[str] = collections.Counter()
         self.kinds: collections.Counter[str] = collections.Counter()
         self.traits: collections.Counter[str] = collections.Counter()
         self.builds: collections.Counter[str] = collections.Counter()
 
-    def run(self, numbers: Sequence[int]) -> Session:
-        """Tries networks, builds and runs those that are accepted; gives itself."""
+    def run(self, numbers: Sequence[int], seconds: float = inf) -> Session:
+        """Tries networks, for so long, builds and runs those that are accepted; gives itself."""
+        end = time.monotonic() + seconds
         waiting: dict[str, list[Network]] = collections.defaultdict(list)
         with tempfile.TemporaryDirectory(prefix="qcgen-networks-") as place:
             for start in range(0, len(numbers), BLOCK):
+                if time.monotonic() > end:
+                    break
                 block = numbers[start : start + BLOCK]
+                self.tried += len(block)
                 for outcome in children(block, partial(_tried, self.seed, self.made), Path(place, "log")):
                     self._note(outcome)
                     if not isinstance(outcome, Network):
@@ -176,6 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="networks are the same for the same seed and number")
     parser.add_argument("--first", type=int, default=0, help="the number of the first network")
     parser.add_argument("--only", type=int, help="the one network of this number, made smaller if it is a find")
+    parser.add_argument("--seconds", type=float, default=inf, help="begin no network after so long")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz-networks"), help="where finds are written")
     parser.add_argument("--skip", default="", help="a regular expression of finds that are known")
@@ -196,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _replay(given)
     start = time.monotonic()
     sessions = _sessions(given, range(given.first, given.first + given.count))
-    print(summary(sessions, given.count, time.monotonic() - start))
+    print(summary(sessions, sum(session.tried for session in sessions), time.monotonic() - start))
     return 1 if any(session.kinds for session in sessions) else 0
 
 
@@ -204,9 +211,10 @@ def _sessions(given: argparse.Namespace, numbers: Sequence[int]) -> list[Session
     jobs = max(1, min(given.jobs, len(numbers) // BLOCK))
     sessions = [Session(given.seed, given.folder, given.skip, given.made) for _ in range(jobs)]
     if jobs == 1:
-        return [sessions[0].run(numbers)]
+        return [sessions[0].run(numbers, given.seconds)]
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        return pool.starmap(Session.run, [(session, numbers[job::jobs]) for job, session in enumerate(sessions)])
+        shares = [(session, numbers[job::jobs], given.seconds) for job, session in enumerate(sessions)]
+        return pool.starmap(Session.run, shares)
 
 
 def _replay(given: argparse.Namespace) -> int:

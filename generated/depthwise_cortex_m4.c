@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x47fc52e4
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x84279394
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -159,12 +159,14 @@ struct depthwise_cortex_m4_dsp_depthwise_taps {
 
 /* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
    the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
-   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. */
+   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. The
+   rows and columns of a dilated kernel lie `dilation` apart: then this holds for each of the images that it sees. */
 struct depthwise_cortex_m4_dsp_depthwise_layer {
     int32_t channels;
     int32_t in_rows, in_columns, out_rows, out_columns;
-    int32_t rows, columns;             /* of the kernel: up to 5 rows, 3 columns or 1 */
-    int32_t row_stride, column_stride; /* for kernels of 3 columns the latter is 1 or 2 */
+    int32_t rows, columns;             /* of the kernel: up to 5 rows, up to 3 columns */
+    int32_t row_stride, column_stride; /* for kernels of several columns the latter is 1 or 2 */
+    int32_t dilation;                  /* if above 1, the strides are 1 */
     int32_t above, left;               /* rows and columns of padding before the image */
     int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
     int32_t is_unsigned;
@@ -172,7 +174,7 @@ struct depthwise_cortex_m4_dsp_depthwise_layer {
     int32_t weight_bits;
     int32_t scale;       /* times which weights of 8 or 16 bits are taken, as sums are */
     int32_t y_bytes;     /* of an output */
-    int32_t turns;       /* of three or more outputs in a round of the loop over columns: 1 or 3 */
+    int32_t turns;       /* of several outputs in a round of the loop over columns: 1 or 3 */
 };
 
 /* A channel and what its output step needs; `layer` is for functions that layers share. */
@@ -208,7 +210,7 @@ typedef void depthwise_cortex_m4_dsp_depthwise_outputs(
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_one(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t row)
 {
-    const int8_t *const element = in + (row - r->top) * r->layer->in_columns * r->layer->channels;
+    const int8_t *const element = in + (row - r->top) * r->layer->dilation * r->layer->in_columns * r->layer->channels;
 
     return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)element : (int32_t)*element;
 }
@@ -314,7 +316,7 @@ static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_turn_2(
     depthwise_cortex_m4_dsp_depthwise_step_2(r, in + 6 * pixel, b, a, out + 3 * step, store);
 }
 
-/* A row of outputs with stride 2 along columns. */
+/* A row of outputs with stride 2 along columns, for a kernel of three columns. */
 static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_outputs_2(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int8_t *out,
         depthwise_cortex_m4_dsp_depthwise_store *store)
@@ -405,28 +407,28 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_lost
     const struct depthwise_cortex_m4_dsp_depthwise_row lost = { r->layer, r->channel, r->taps, top, bottom, 0 };
 
     sum = depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 0, sum);
-    if (r->layer->columns == 3) {
-        sum = depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 1, sum);
-        sum = depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 2, sum);
-    }
+    sum = r->layer->columns > 1 ? depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 1, sum) : sum;
+    sum = r->layer->columns > 2 ? depthwise_cortex_m4_dsp_depthwise_add_outside(&lost, 2, sum) : sum;
     return sum;
 }
 
-/* Row i of a channel's outputs, whose windows are not wholly on the image; x and y are the channel's first elements. */
+/* `count` rows of outputs from i, whose windows have the same rows on the image, not all; x and y begin the channel. */
 static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_border(
-    struct depthwise_cortex_m4_dsp_depthwise_row *r, int32_t i, const int8_t *x, int8_t *y,
-    depthwise_cortex_m4_dsp_depthwise_outputs *outputs,
-    depthwise_cortex_m4_dsp_depthwise_store *store)
+    struct depthwise_cortex_m4_dsp_depthwise_row *r, int32_t i, int32_t count, const int8_t *x, int8_t *y,
+    depthwise_cortex_m4_dsp_depthwise_outputs *outputs, depthwise_cortex_m4_dsp_depthwise_store *store)
 {
     const struct depthwise_cortex_m4_dsp_depthwise_layer *const layer = r->layer;
-    const int32_t first = i * layer->row_stride - layer->above, beyond = layer->in_rows - first;
+    const int32_t apart = layer->dilation, in_row = layer->in_columns * layer->channels;
+    const int32_t first = i * layer->row_stride - layer->above, beyond = (layer->in_rows - first + apart - 1) / apart;
 
-    r->top = first < 0 ? -first : 0;
+    r->top = first < 0 ? (-first + apart - 1) / apart : 0;
     r->bottom = beyond < layer->rows ? beyond : layer->rows;
     r->initial = depthwise_cortex_m4_dsp_depthwise_lost(r, 0, r->top, r->channel->bias);
     r->initial = depthwise_cortex_m4_dsp_depthwise_lost(r, r->bottom, layer->rows, r->initial);
-    outputs(r, x + (first + r->top) * layer->in_columns * layer->channels,
-        y + i * layer->out_columns * layer->channels * layer->y_bytes, store);
+    for (int32_t n = 0; n < count; n++) {
+        outputs(r, x + (first + n + r->top * apart) * in_row,
+            y + (i + n) * layer->out_columns * layer->channels * layer->y_bytes, store);
+    }
 }
 
 /* All outputs of a channel. */
@@ -435,20 +437,21 @@ depthwise_cortex_m4_dsp_depthwise_layer *layer,
     const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
     depthwise_cortex_m4_dsp_depthwise_outputs *outputs, depthwise_cortex_m4_dsp_depthwise_store *store)
 {
-    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above;
-    const int32_t in_row = layer->in_columns * layer->channels;
+    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above, apart = layer->dilation;
+    const int32_t in_row = layer->in_columns * layer->channels, span = (rows - 1) * apart + 1;
     const int32_t out_row = layer->out_columns * layer->channels * layer->y_bytes;
     const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
-    const int32_t inside = (layer->in_rows + above - rows + stride) / stride; /* the first that ends below it */
+    const int32_t inside = (layer->in_rows + above - span + stride) / stride; /* the first that ends below it */
     const int32_t end = inside < begin ? begin : inside;
+    const int32_t behind = layer->out_rows - end, top = begin > 0 ? (begin - 1) % apart + 1 : 0; /* alike at the top */
     struct depthwise_cortex_m4_dsp_depthwise_row r =
         { layer, channel, depthwise_cortex_m4_dsp_depthwise_load(layer, weights), 0, rows, 0 };
 
     if (begin > 0) {
-        depthwise_cortex_m4_dsp_depthwise_border(&r, 0, x, y, outputs, store);
+        depthwise_cortex_m4_dsp_depthwise_border(&r, 0, top, x, y, outputs, store);
     }
-    if (begin > 1) {
-        depthwise_cortex_m4_dsp_depthwise_border(&r, 1, x, y, outputs, store);
+    if (begin > top) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, top, apart, x, y, outputs, store);
     }
     r.top = 0;
     r.bottom = rows;
@@ -456,11 +459,11 @@ depthwise_cortex_m4_dsp_depthwise_layer *layer,
     for (int32_t i = begin; i < inside; i++) {
         outputs(&r, x + (i * stride - above) * in_row, y + i * out_row, store);
     }
-    if (end < layer->out_rows) {
-        depthwise_cortex_m4_dsp_depthwise_border(&r, end, x, y, outputs, store);
+    if (behind > 0) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, end, behind < apart ? behind : apart, x, y, outputs, store);
     }
-    if (end + 1 < layer->out_rows) {
-        depthwise_cortex_m4_dsp_depthwise_border(&r, end + 1, x, y, outputs, store);
+    if (behind > apart) {
+        depthwise_cortex_m4_dsp_depthwise_border(&r, end + apart, behind - apart, x, y, outputs, store);
     }
 }
 
@@ -502,7 +505,7 @@ DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_cod
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const struct depthwise_cortex_m4_dsp_depthwise_layer
     depthwise_cortex_m4_conv1_layer = {
     .channels = 8, .in_rows = 10, .in_columns = 10, .out_rows = 5, .out_columns = 5,
-    .rows = 3, .columns = 3, .row_stride = 2, .column_stride = 2, .above = 0, .left = 0,
+    .rows = 3, .columns = 3, .row_stride = 2, .column_stride = 2, .dilation = 1, .above = 0, .left = 0,
     .zero_point = -128, .is_unsigned = 0, .weight_bits = 8, .scale = 256, .y_bytes = 1, .turns = 1
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 
 from small_geometries import Subject, Way
@@ -43,6 +44,7 @@ def is_inside(axis: Axis) -> bool:
     return axis.places.min() >= 0 and axis.places.max() < axis.size
 
 
+@cache
 def has_image(axis: Axis) -> bool:
     """Some tap of some window lies on the image."""
     return bool(((axis.places >= 0) & (axis.places < axis.size)).any())
@@ -77,22 +79,34 @@ def is_tiled(plane: Plane) -> bool:
 
 def is_read_directly(plane: Plane) -> bool:
     """What arm_dsp/depthwise_direct serves: at most one column of a window lies beside the image, and two rows of
-    windows reach above it or below.
+    windows reach above it or below; the same of each of the images that windows of a dilated kernel see.
     """
     *rows, column = plane
-    beside = max(-column.places.min(), column.places.max() + 1 - column.size)
-    if column.kernel == 3:
-        serves = column.stride <= 2 and beside <= 1 and (column.stride > 1 or column.size + column.begin >= 3)
-    else:
-        serves = column.kernel == 1 and beside <= 0
-    return serves and all(axis.dilation == 1 for axis in plane) and all(map(has_few_cut_rows, rows))
+    apart = {axis.dilation for axis in plane if axis.kernel > 1}
+    if len(apart) > 1 or (apart - {1} and any(axis.stride > 1 for axis in plane)):
+        return False
+    return has_columns(column) and all(map(has_few_cut_rows, rows))
 
 
+@cache
+def has_columns(axis: Axis) -> bool:
+    """Whether at most one column of each window lies beside the image, or its part of it, and there are enough."""
+    beside = max(-axis.places.min(), axis.places.max() + 1 - axis.size)
+    if axis.kernel == 1:
+        return bool(beside <= 0)
+    is_wide = axis.size // axis.dilation + axis.begin // axis.dilation >= axis.kernel and axis.outputs >= axis.dilation
+    is_near = bool(beside <= axis.dilation) and axis.begin % axis.dilation == 0
+    return axis.kernel <= 3 and axis.stride <= 2 and is_near and (axis.stride > 1 or is_wide)
+
+
+@cache
 def has_few_cut_rows(axis: Axis) -> bool:
-    """Whether every window has a row on the image, and two at most begin above it and two end below."""
+    """Whether every window has a row on the image, and two of an image begin above it at most and two end below."""
     is_seen = ((axis.places >= 0) & (axis.places < axis.size)).any(axis=0).all()
     cut = max((axis.places[0] < 0).sum(), (axis.places[-1] >= axis.size).sum())
-    return axis.kernel <= 5 and is_seen and cut <= 2 and -(-axis.begin // axis.stride) <= axis.outputs
+    is_high = axis.dilation == 1 or axis.size >= (axis.kernel - 1) * axis.dilation
+    has_begin = -(-axis.begin // axis.stride) <= axis.outputs
+    return bool(axis.kernel <= 5 and is_seen and cut <= 2 * axis.dilation and has_begin and is_high)
 
 
 PORTABLE = (
@@ -239,7 +253,8 @@ ARM_DSP = (
     Subject(
         "arm_dsp/depthwise_direct",
         (Way(depthwise(5), M4), Way(depthwise(3, x_type="int8"), M33, "size")),
-        serves=lambda plane: pixels(plane) > 1 and all(map(has_image, plane)) and is_read_directly(plane),
+        takes=lambda axis: has_image(axis) and (has_columns(axis) or has_few_cut_rows(axis)),
+        serves=lambda plane: pixels(plane) > 1 and is_read_directly(plane),
         least=0.9,  # others would read behind a row
     ),
     Subject(

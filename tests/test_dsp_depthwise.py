@@ -46,9 +46,10 @@ static int is_right(const struct qcgen_dsp_depthwise_layer *l, qcgen_dsp_depthwi
             int32_t sum = 1005;
 
             for (int32_t k = 0; k < l->rows * l->columns; k++) {
-                const int32_t row = i * l->row_stride - l->above + k / l->columns;
+                const int32_t row = i * l->row_stride - l->above + k / l->columns * l->dilation;
+                const int32_t column = j * l->column_stride - l->left + k % l->columns * l->dilation;
 
-                sum += l->scale * weights[k] * pixel(l, x, row, j * l->column_stride - l->left + k % l->columns);
+                sum += l->scale * weights[k] * pixel(l, x, row, column);
             }
             good = good && y[(i * l->out_columns + j) * CHANNELS] == sum;
         }
@@ -63,17 +64,23 @@ int main(void)
     struct qcgen_dsp_depthwise_layer l = { .channels = CHANNELS, .weight_bits = 8, .scale = 4, .y_bytes = 4 };
     int wrong = 0;
 
-    while (scanf("%d %d %d %d %d %d %d %d %d %d", &l.in_rows, &l.in_columns, &l.out_rows, &l.out_columns, &l.rows,
-               &l.columns, &l.row_stride, &l.column_stride, &l.above, &l.left) == 10) {
+    while (scanf("%d %d %d %d %d %d %d %d %d %d %d", &l.in_rows, &l.in_columns, &l.out_rows, &l.out_columns, &l.rows,
+               &l.columns, &l.row_stride, &l.column_stride, &l.above, &l.left, &l.dilation) == 11) {
         for (int form = 0; form < 8; form++) {
             l.zero_point = form & 1 ? 7 : 0;
             l.is_unsigned = form >> 1 & 1;
             l.turns = form & 4 ? 3 : 1;
-            if (!is_right(&l, l.columns == 1 ? qcgen_dsp_depthwise_outputs_alone
-                            : l.column_stride == 1 ? qcgen_dsp_depthwise_outputs_1 : qcgen_dsp_depthwise_outputs_2)) {
+            qcgen_dsp_depthwise_outputs *const of_two =
+                l.column_stride == 1 ? qcgen_dsp_depthwise_outputs_two : qcgen_dsp_depthwise_outputs_both;
+            qcgen_dsp_depthwise_outputs *const of_three =
+                l.column_stride == 1 ? qcgen_dsp_depthwise_outputs_1 : qcgen_dsp_depthwise_outputs_2;
+            qcgen_dsp_depthwise_outputs *const of_one = qcgen_dsp_depthwise_outputs_alone;
+
+            if (!is_right(&l, l.columns == 1 ? of_one : l.columns == 2 ? of_two : of_three)) {
                 wrong++;
-                printf("%dx%d to %dx%d, kernel %dx%d, stride %dx%d, padding %dx%d, form %d\n", l.in_rows, l.in_columns,
-                    l.out_rows, l.out_columns, l.rows, l.columns, l.row_stride, l.column_stride, l.above, l.left, form);
+                printf("%dx%d to %dx%d, kernel %dx%d, stride %dx%d, padding %dx%d, dilation %d, form %d\n", l.in_rows,
+                    l.in_columns, l.out_rows, l.out_columns, l.rows, l.columns, l.row_stride, l.column_stride, l.above,
+                    l.left, l.dilation, form);
             }
         }
     }
@@ -86,7 +93,7 @@ def geometries(everything):
     """Those that the kernel serves, of kernels and images of all sizes up to some."""
     columns = [
         (k, n, s, p, q)
-        for k, s in ((1, 1), (1, 3), (3, 1), (3, 2))
+        for k, s in ((1, 1), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2))
         for n in range(1, 26)
         for p in (0, 1)
         for q in (0, 1)
@@ -101,15 +108,36 @@ def geometries(everything):
             g = geometry(*sizes)
             if g is not None and why_not_windows(g) is None:
                 yield g
+    yield from dilated(everything)
 
 
-def geometry(kernel, sizes, strides, before, behind):
+def dilated(everything):
+    """The same of kernels whose rows and columns lie apart."""
+    columns = [(k, n, p, q) for k in (1, 2, 3) for n in range(1, 26) for p in range(5) for q in range(5)]
+    rows = [(k, n, p, q) for k in range(1, 6) for n in range(1, 14) for p in range(9) for q in range(9)]
+    for apart in (2, 3, 4):
+        for k, n, p, q in columns:
+            for height in rows[:: 41 if everything else 401]:
+                kernel, image, before, behind = zip(height, (k, n, p, q), strict=True)
+                g = geometry(kernel, image, (1, 1), before, behind, apart)
+                if g is not None and why_not_windows(g) is None:
+                    yield g
+
+
+def geometry(kernel, sizes, strides, before, behind, apart=1):
     output = tuple(
-        (n + p + q - k) // s + 1 for n, p, q, k, s in zip(sizes, before, behind, kernel, strides, strict=True)
+        (n + p + q - (k - 1) * apart - 1) // s + 1
+        for n, p, q, k, s in zip(sizes, before, behind, kernel, strides, strict=True)
     )
     if min(output) < 1:
         return None
-    return ConvGeometry(1, 1, 1, 1, sizes, kernel, strides, (1, 1), before, behind, output)
+    return ConvGeometry(1, 1, 1, 1, sizes, kernel, strides, (apart, apart), before, behind, output)
+
+
+def numbers(g):
+    """As the program reads them."""
+    apart = max((d for d, k in zip(g.dilations, g.kernel, strict=True) if k > 1), default=1)
+    return " ".join(map(str, (*g.input, *g.output, *g.kernel, *g.strides, *g.pads_begin, apart)))
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -119,10 +147,9 @@ def test_every_output_sums_every_tap_once(compiler, tmp_path, pytestconfig):
     flags = ["-std=c99", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-Wno-unused-function"]
     command = [compiler, *flags, f"-I{library.templates() / 'library'}", "test.c", "-o", "test"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    given = [
-        " ".join(map(str, (*g.input, *g.output, *g.kernel, *g.strides, *g.pads_begin)))
-        for g in geometries(pytestconfig.getoption("--all"))
-    ]
-    assert len(given) > 1000
+    served = list(geometries(pytestconfig.getoption("--all")))
+    assert len(served) > 1000
+    assert sum(set(g.dilations) != {1} and g.kernel[1] == 3 for g in served) > 500
+    given = map(numbers, served)
     found = subprocess.run([tmp_path / "test"], input="\n".join(given), capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")

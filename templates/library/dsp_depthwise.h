@@ -12,19 +12,21 @@ struct qcgen_dsp_depthwise_taps {
 
 /* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
    the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
-   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. */
+   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. The
+   rows and columns of a dilated kernel lie `dilation` apart: then this holds for each of the images that it sees. */
 struct qcgen_dsp_depthwise_layer {
     int32_t channels;
     int32_t in_rows, in_columns, out_rows, out_columns;
-    int32_t rows, columns;             /* of the kernel: up to 5 rows, 3 columns or 1 */
-    int32_t row_stride, column_stride; /* for kernels of 3 columns the latter is 1 or 2 */
+    int32_t rows, columns;             /* of the kernel: up to 5 rows, up to 3 columns */
+    int32_t row_stride, column_stride; /* for kernels of several columns the latter is 1 or 2 */
+    int32_t dilation;                  /* if above 1, the strides are 1 */
     int32_t above, left;               /* rows and columns of padding before the image */
     int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
     int32_t is_unsigned;
     int32_t weight_bits; /* 8 or 16: weights are [rows][columns]; 32: words as in struct qcgen_dsp_depthwise_taps */
     int32_t scale;       /* times which weights of 8 or 16 bits are taken, as sums are */
     int32_t y_bytes;     /* of an output */
-    int32_t turns;       /* of three or more outputs in a round of the loop over columns: 1 or 3 */
+    int32_t turns;       /* of several outputs in a round of the loop over columns: 1 or 3 */
 };
 
 /* A channel and what its output step needs; `layer` is for functions that layers share. */
@@ -58,7 +60,7 @@ typedef void qcgen_dsp_depthwise_outputs(
 static QCGEN_INLINE int32_t qcgen_dsp_depthwise_one(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t row)
 {
-    const int8_t *const element = in + (row - r->top) * r->layer->in_columns * r->layer->channels;
+    const int8_t *const element = in + (row - r->top) * r->layer->dilation * r->layer->in_columns * r->layer->channels;
 
     return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)element : (int32_t)*element;
 }
@@ -143,26 +145,37 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_step_1(
     store(r->channel, *ends, out);
 }
 
-/* Three outputs with stride 1: their sums take turns. */
+/* Three outputs with stride 1, `dilation` apart: their sums take turns. */
 static QCGEN_INLINE void qcgen_dsp_depthwise_turn_1(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t *a, int32_t *b, int32_t *c, int8_t *out,
     qcgen_dsp_depthwise_store *store)
 {
-    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
+    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
 
     qcgen_dsp_depthwise_step_1(r, in, a, b, c, out, store);
     qcgen_dsp_depthwise_step_1(r, in + pixel, b, c, a, out + step, store);
     qcgen_dsp_depthwise_step_1(r, in + 2 * pixel, c, a, b, out + 2 * step, store);
 }
 
-/* A row of outputs with stride 1 along columns. */
-static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
-    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+/* How many of n there are from the one of this number, each `dilation` after the one before. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_apart(
+    const struct qcgen_dsp_depthwise_layer *layer, int32_t n, int32_t number)
 {
-    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes, turns = r->layer->turns;
-    const int32_t inside = r->layer->in_columns + r->layer->left - 2; /* outputs whose last column is on the image */
+    return n % layer->dilation ? (n - number + layer->dilation - 1) / layer->dilation : n / layer->dilation;
+}
+
+/* Of a row's outputs with stride 1 along columns those from this number on that are `dilation` apart, like the columns
+   of their windows; in and out are their first elements. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_apart_1(
+    const struct qcgen_dsp_depthwise_row *r, int32_t number, const int8_t *in, int8_t *out,
+    qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+    const int32_t turns = r->layer->turns, first = r->layer->left > 0;
+    /* Outputs whose last column is on the image. */
+    const int32_t inside = qcgen_dsp_depthwise_apart(r->layer, r->layer->in_columns, number) + first - 2;
     const int32_t rounds = (inside - 1) / (3 * turns), left = (inside - 1) / 3 % turns, rest = (inside - 1) % 3;
-    const int8_t *const second = in + (1 - r->layer->left) * pixel;
+    const int8_t *const second = in + (1 - first) * pixel;
     int32_t a = qcgen_dsp_depthwise_begin(r, in), b, c;
     const struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, second);
 
@@ -193,9 +206,86 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
     if (rest > 1) {
         qcgen_dsp_depthwise_step_1(r, in + pixel, &c, &a, &b, out + step, store);
     }
-    if (inside < r->layer->out_columns) {
+    if (inside < qcgen_dsp_depthwise_apart(r->layer, r->layer->out_columns, number)) {
         a = qcgen_dsp_depthwise_add_outside(r, 2, rest == 0 ? b : rest == 1 ? c : a);
         store(r->channel, a, out + rest * step);
+    }
+}
+
+/* Two columns and stride 1: a column ends one sum and starts the next. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_step_two(const struct qcgen_dsp_depthwise_row *r, const int8_t *in,
+    int32_t *ends, int32_t *starts, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, in);
+
+    *ends = qcgen_dsp_depthwise_add(r, x, 1, *ends);
+    *starts = qcgen_dsp_depthwise_add(r, x, 0, r->initial);
+    store(r->channel, *ends, out);
+}
+
+/* Two outputs of it: their sums take turns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_turn_two(const struct qcgen_dsp_depthwise_row *r, const int8_t *in,
+    int32_t *a, int32_t *b, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+
+    qcgen_dsp_depthwise_step_two(r, in, a, b, out, store);
+    qcgen_dsp_depthwise_step_two(r, in + pixel, b, a, out + step, store);
+}
+
+/* As qcgen_dsp_depthwise_apart_1, for a kernel of two columns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_apart_two(
+    const struct qcgen_dsp_depthwise_row *r, int32_t number, const int8_t *in, int8_t *out,
+    qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+    const int32_t turns = r->layer->turns, first = r->layer->left > 0;
+    const int32_t inside = qcgen_dsp_depthwise_apart(r->layer, r->layer->in_columns, number) + first - 1;
+    int32_t a = qcgen_dsp_depthwise_begin(r, in), b = 0;
+
+    in += (1 - first) * pixel;
+    for (int32_t i = 0; i < inside / (2 * turns); i++) {
+        qcgen_dsp_depthwise_turn_two(r, in, &a, &b, out, store);
+        if (turns == 3) {
+            qcgen_dsp_depthwise_turn_two(r, in + 2 * pixel, &a, &b, out + 2 * step, store);
+            qcgen_dsp_depthwise_turn_two(r, in + 4 * pixel, &a, &b, out + 4 * step, store);
+        }
+        in += 2 * turns * pixel;
+        out += 2 * turns * step;
+    }
+    for (int32_t i = 0; i < inside / 2 % turns; i++) {
+        qcgen_dsp_depthwise_turn_two(r, in, &a, &b, out, store);
+        in += 2 * pixel;
+        out += 2 * step;
+    }
+    if (inside % 2) {
+        qcgen_dsp_depthwise_step_two(r, in, &a, &b, out, store);
+    }
+    if (inside < qcgen_dsp_depthwise_apart(r->layer, r->layer->out_columns, number)) {
+        a = qcgen_dsp_depthwise_add_outside(r, 1, inside % 2 ? b : a);
+        store(r->channel, a, out + inside % 2 * step);
+    }
+}
+
+/* A row of outputs with stride 1 along columns, for a kernel of three columns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels;
+
+    for (int32_t i = 0; i < r->layer->dilation; i++) {
+        qcgen_dsp_depthwise_apart_1(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
+    }
+}
+
+/* The same for a kernel of two columns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_two(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels;
+
+    for (int32_t i = 0; i < r->layer->dilation; i++) {
+        qcgen_dsp_depthwise_apart_two(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
     }
 }
 
@@ -226,7 +316,53 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_turn_2(
     qcgen_dsp_depthwise_step_2(r, in + 6 * pixel, b, a, out + 3 * step, store);
 }
 
-/* A row of outputs with stride 2 along columns. */
+/* An output of a kernel of two columns that are on the image. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_step_both(const struct qcgen_dsp_depthwise_row *r, const int8_t *in,
+    int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    int32_t sum = qcgen_dsp_depthwise_add(r, qcgen_dsp_depthwise_read(r, in), 0, r->initial);
+
+    sum = qcgen_dsp_depthwise_add(r, qcgen_dsp_depthwise_read(r, in + r->layer->channels), 1, sum);
+    store(r->channel, sum, out);
+}
+
+/* A row of outputs with stride 2 along columns, for a kernel of two columns. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_both(
+    const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes, left = r->layer->left;
+    const int32_t count = (r->layer->in_columns - left) / 2; /* of outputs whose columns are on the image */
+    const int32_t turns = r->layer->turns;
+
+    if (left) {
+        const struct qcgen_dsp_depthwise_column x = qcgen_dsp_depthwise_read(r, in);
+
+        store(r->channel, qcgen_dsp_depthwise_add(r, x, 1, qcgen_dsp_depthwise_begin(r, in)), out);
+        in += pixel;
+        out += step;
+    }
+    for (int32_t i = 0; i < count / turns; i++) {
+        qcgen_dsp_depthwise_step_both(r, in, out, store);
+        if (turns == 3) {
+            qcgen_dsp_depthwise_step_both(r, in + 2 * pixel, out + step, store);
+            qcgen_dsp_depthwise_step_both(r, in + 4 * pixel, out + 2 * step, store);
+        }
+        in += 2 * turns * pixel;
+        out += turns * step;
+    }
+    for (int32_t i = 0; i < count % turns; i++) {
+        qcgen_dsp_depthwise_step_both(r, in, out, store);
+        in += 2 * pixel;
+        out += step;
+    }
+    if (left + count < r->layer->out_columns) {
+        const int32_t sum = qcgen_dsp_depthwise_add(r, qcgen_dsp_depthwise_read(r, in), 0, r->initial);
+
+        store(r->channel, qcgen_dsp_depthwise_add_outside(r, 1, sum), out);
+    }
+}
+
+/* A row of outputs with stride 2 along columns, for a kernel of three columns. */
 static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_2(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
 {
@@ -362,27 +498,28 @@ static QCGEN_INLINE int32_t qcgen_dsp_depthwise_lost(
     const struct qcgen_dsp_depthwise_row lost = { r->layer, r->channel, r->taps, top, bottom, 0 };
 
     sum = qcgen_dsp_depthwise_add_outside(&lost, 0, sum);
-    if (r->layer->columns == 3) {
-        sum = qcgen_dsp_depthwise_add_outside(&lost, 1, sum);
-        sum = qcgen_dsp_depthwise_add_outside(&lost, 2, sum);
-    }
+    sum = r->layer->columns > 1 ? qcgen_dsp_depthwise_add_outside(&lost, 1, sum) : sum;
+    sum = r->layer->columns > 2 ? qcgen_dsp_depthwise_add_outside(&lost, 2, sum) : sum;
     return sum;
 }
 
-/* Row i of a channel's outputs, whose windows are not wholly on the image; x and y are the channel's first elements. */
+/* `count` rows of outputs from i, whose windows have the same rows on the image, not all; x and y begin the channel. */
 static QCGEN_INLINE void qcgen_dsp_depthwise_border(
-    struct qcgen_dsp_depthwise_row *r, int32_t i, const int8_t *x, int8_t *y, qcgen_dsp_depthwise_outputs *outputs,
-    qcgen_dsp_depthwise_store *store)
+    struct qcgen_dsp_depthwise_row *r, int32_t i, int32_t count, const int8_t *x, int8_t *y,
+    qcgen_dsp_depthwise_outputs *outputs, qcgen_dsp_depthwise_store *store)
 {
     const struct qcgen_dsp_depthwise_layer *const layer = r->layer;
-    const int32_t first = i * layer->row_stride - layer->above, beyond = layer->in_rows - first;
+    const int32_t apart = layer->dilation, in_row = layer->in_columns * layer->channels;
+    const int32_t first = i * layer->row_stride - layer->above, beyond = (layer->in_rows - first + apart - 1) / apart;
 
-    r->top = first < 0 ? -first : 0;
+    r->top = first < 0 ? (-first + apart - 1) / apart : 0;
     r->bottom = beyond < layer->rows ? beyond : layer->rows;
     r->initial = qcgen_dsp_depthwise_lost(r, 0, r->top, r->channel->bias);
     r->initial = qcgen_dsp_depthwise_lost(r, r->bottom, layer->rows, r->initial);
-    outputs(r, x + (first + r->top) * layer->in_columns * layer->channels,
-        y + i * layer->out_columns * layer->channels * layer->y_bytes, store);
+    for (int32_t n = 0; n < count; n++) {
+        outputs(r, x + (first + n + r->top * apart) * in_row,
+            y + (i + n) * layer->out_columns * layer->channels * layer->y_bytes, store);
+    }
 }
 
 /* All outputs of a channel. */
@@ -390,19 +527,20 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_channel_of(const struct qcgen_dsp_d
     const struct qcgen_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
     qcgen_dsp_depthwise_outputs *outputs, qcgen_dsp_depthwise_store *store)
 {
-    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above;
-    const int32_t in_row = layer->in_columns * layer->channels;
+    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above, apart = layer->dilation;
+    const int32_t in_row = layer->in_columns * layer->channels, span = (rows - 1) * apart + 1;
     const int32_t out_row = layer->out_columns * layer->channels * layer->y_bytes;
     const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
-    const int32_t inside = (layer->in_rows + above - rows + stride) / stride; /* the first that ends below it */
+    const int32_t inside = (layer->in_rows + above - span + stride) / stride; /* the first that ends below it */
     const int32_t end = inside < begin ? begin : inside;
+    const int32_t behind = layer->out_rows - end, top = begin > 0 ? (begin - 1) % apart + 1 : 0; /* alike at the top */
     struct qcgen_dsp_depthwise_row r = { layer, channel, qcgen_dsp_depthwise_load(layer, weights), 0, rows, 0 };
 
     if (begin > 0) {
-        qcgen_dsp_depthwise_border(&r, 0, x, y, outputs, store);
+        qcgen_dsp_depthwise_border(&r, 0, top, x, y, outputs, store);
     }
-    if (begin > 1) {
-        qcgen_dsp_depthwise_border(&r, 1, x, y, outputs, store);
+    if (begin > top) {
+        qcgen_dsp_depthwise_border(&r, top, apart, x, y, outputs, store);
     }
     r.top = 0;
     r.bottom = rows;
@@ -410,10 +548,10 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_channel_of(const struct qcgen_dsp_d
     for (int32_t i = begin; i < inside; i++) {
         outputs(&r, x + (i * stride - above) * in_row, y + i * out_row, store);
     }
-    if (end < layer->out_rows) {
-        qcgen_dsp_depthwise_border(&r, end, x, y, outputs, store);
+    if (behind > 0) {
+        qcgen_dsp_depthwise_border(&r, end, behind < apart ? behind : apart, x, y, outputs, store);
     }
-    if (end + 1 < layer->out_rows) {
-        qcgen_dsp_depthwise_border(&r, end + 1, x, y, outputs, store);
+    if (behind > apart) {
+        qcgen_dsp_depthwise_border(&r, end + apart, behind - apart, x, y, outputs, store);
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import ClassVar
 
@@ -33,7 +34,7 @@ from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
 from qcgen.kernels.text import Described, described
 
-MAX_ROWS = 5  # of a kernel that has 3 columns or 1
+MAX_ROWS, MAX_COLUMNS = 5, 3  # of a kernel
 OVERHEAD = 45  # operations of loops, weights and the first outputs of rows
 MAX_CUT = 2  # rows of windows that reach above the image, or below it
 
@@ -57,7 +58,8 @@ class DepthwiseDirectContext(Context):
     scale: int  # times which sums are the operator's, and weights are taken if they are not words of two
     height: PlaneAxis
     width: PlaneAxis
-    turns: int  # of three or more outputs in a round of the loop over columns
+    dilation: int  # of the axes along which the kernel has several taps
+    turns: int  # of several outputs in a round of the loop over columns
     outputs: str  # the library's function for a row of outputs
     words: tuple[tuple[int, int, int | None], ...]  # of layers of several sizes: number, taps in both halves
     taps: int  # weights of a channel
@@ -79,27 +81,58 @@ def why_not(op: Operator, setting: Setting) -> str | None:
 def why_not_windows(g: ConvGeometry) -> str | None:
     """Which windows the functions of templates/library/dsp_depthwise.h do not serve, None if these are others."""
     height, width = plane_axes(g)
-    if height.kernel > MAX_ROWS or width.kernel not in (1, 3):
-        return f"its kernel is {'x'.join(map(str, g.kernel))}, not up to {MAX_ROWS} rows of 3 columns or 1"
-    if set(g.dilations) != {1}:
-        return "its kernel is dilated"
-    if width.kernel == 3 and width.stride > 2:
+    if height.kernel > MAX_ROWS or width.kernel > MAX_COLUMNS:
+        return f"its kernel is {'x'.join(map(str, g.kernel))}, more than {MAX_ROWS} rows or {MAX_COLUMNS} columns"
+    if width.kernel > 1 and width.stride > 2:
         return f"its windows are {width.stride} columns apart, more than 2"
+    dilated = [axis for axis in (height, width) if axis.kernel > 1 and axis.dilation > 1]
+    if dilated and (len({axis.dilation for axis in (height, width) if axis.kernel > 1}) > 1 or set(g.strides) != {1}):
+        return "its kernel is dilated along one axis alone, or its stride is not 1"
+    if dilated and height.input + 1 < height.span:
+        return "its kernel is dilated, and windows reach above the image and below it"
     if not _serves_columns(width):
         return "windows reach more than one column beyond the image"
+    apart = _apart(height, width)
     tops, ends = list(first_taps(height)), list(beyond_taps(height))
     above, below = -(-height.pad // height.stride), sum(end < height.kernel for end in ends)
     if min(end - top for top, end in zip(tops, ends, strict=True)) <= 0:
         return "a row of windows lies outside the image"
-    if max(above, below) > min(MAX_CUT, len(tops)):
-        return f"more than {MAX_CUT} rows of windows reach above the image or below it"
+    if max(above, below) > min(MAX_CUT * apart, len(tops)):
+        return f"more than {MAX_CUT * apart} rows of windows reach above the image or below it"
     return None
 
 
 def _serves_columns(width: PlaneAxis) -> bool:
     """Whether a window has one column at most before or behind the image; of one column there is none to lose."""
-    most, behind = (width.kernel - 1) // 2, width.reached - width.pad - width.input
-    return max(width.pad, behind) <= most and (width.stride > 1 or width.input + width.pad >= width.kernel)
+    behind, apart = width.reached - width.pad - width.input, width.dilation
+    if width.kernel == 1:
+        return max(width.pad, behind) <= 0
+    if max(width.pad, behind) > apart or width.pad % apart:
+        return False
+    return width.stride > 1 or (width.input // apart + width.pad // apart >= width.kernel and width.output >= apart)
+
+
+def _outputs(width: PlaneAxis) -> str:
+    """The library's name for rows of outputs."""
+    match width.kernel:
+        case 1:
+            return "alone"
+        case 2:
+            return "two" if width.stride == 1 else "both"
+    return str(width.stride)
+
+
+def _apart(height: PlaneAxis, width: PlaneAxis) -> int:
+    """How far the rows and columns of a window are apart."""
+    return width.dilation if width.kernel > 1 else height.dilation if height.kernel > 1 else 1
+
+
+def _of_one_image(width: PlaneAxis) -> PlaneAxis:
+    """The columns of the first of the images that the windows of a dilated kernel see."""
+    apart = width.dilation if width.kernel > 1 else 1
+    return PlaneAxis(
+        -(-width.input // apart), -(-width.output // apart), width.kernel, width.stride, 1, width.pad // apart
+    )
 
 
 def _aim(setting: Setting) -> str:
@@ -136,29 +169,28 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         scale=2**packed.bits,
         height=height,
         width=width,
-        turns=_turns(width, _aim(setting)),
-        outputs=f"dsp_depthwise_outputs_{'alone' if width.kernel == 1 else width.stride}",
+        dilation=_apart(height, width),
+        turns=_turns(_of_one_image(width), _aim(setting)),
+        outputs=f"dsp_depthwise_outputs_{_outputs(width)}",
         words=(),
         taps=prod(g.kernel),
         sizes=None,
     )
     constants = (weights, bias_table(packed), *output_constants(packed))
     access = output_by_output(op, setting, [*_steps(height, width)])
-    count = _operations(height, width, context.turns) * (2 if context.kept.dsp.has_windows else 1)
+    count = _operations(height, _of_one_image(width), context.turns) * (2 if context.kept.dsp.has_windows else 1)
     return Prepared(constants, context, (), certified(op, packed), access=access, operations=count)
 
 
 def _turns(width: PlaneAxis, aim: str) -> int:
     """A loop of two rounds of one turn would take a sixth more for its registers than what is written out."""
-    is_short = width.kernel > 1 and width.stride == 1 and (width.input + width.pad - width.kernel) // 3 == 2
+    is_short = width.kernel == 3 and width.stride == 1 and (width.input + width.pad - width.kernel) // 3 == 2
     return 3 if aim == "speed" or is_short else 1
 
 
 def _operations(height: PlaneAxis, width: PlaneAxis, turns: int) -> float:
     """Instructions, about, of a channel's outputs, without what loops and weights take."""
-    rows = list(zip(first_taps(height), beyond_taps(height), strict=True))
-    whole = (0, height.kernel)
-    sections = [each for each in rows if each != whole] + [whole] * (whole in rows)
+    sections = dict.fromkeys(zip(first_taps(height), beyond_taps(height), strict=True))
     return OVERHEAD + _written(width, turns) * sum(_per_output(top, end, width) for top, end in sections)
 
 
@@ -175,7 +207,8 @@ def _written(width: PlaneAxis, turns: int) -> int:
     else:
         inside = (width.input + width.pad - width.kernel) // width.stride + 1
         turn, looped = (3, inside - 1) if width.stride == 1 else (4, inside)
-        turns = turns if width.stride == 1 else (turns + 1) // 2
+        turn, looped = (2 // width.stride, inside) if width.kernel == 2 else (turn, looped)
+        turns = turns if width.kernel == 2 or width.stride == 1 else (turns + 1) // 2
     found = turn * turns * (looped >= turn * turns) + turn * (looped // turn % turns > 0) + looped % turn
     return found + width.output - looped
 
@@ -199,6 +232,7 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
         scale=1,
         height=nowhere,
         width=nowhere,
+        dilation=1,
         turns=1,
         outputs="",
         words=plane_words(setting.sizes),
@@ -220,12 +254,14 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
 
 def _steps(height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:
     """Of each output of a channel, in the order of the loops: the first pixel that is read for it, and its number."""
-    for row, top in enumerate(first_taps(height)):
-        first, behind = (row * height.stride - height.pad + top) * width.input, 0
-        for column in range(width.output):
+    apart = width.dilation if width.kernel > 1 else 1
+    for (row, top), image in product(enumerate(first_taps(height)), range(apart)):
+        first, behind = (row * height.stride - height.pad + top * height.dilation) * width.input, 0
+        for column in range(image, width.output, apart):
             begin = column * width.stride - width.pad
-            read, behind = max(begin, behind), min(begin + width.kernel, width.input)
-            yield first + read if read < behind else None, row * width.output + column
+            places = [place for place in range(begin, begin + width.span, apart) if behind <= place < width.input]
+            behind = places[-1] + 1 if places else behind
+            yield first + places[0] if places else None, row * width.output + column
 
 
 def _weights(packed: Packed, height: PlaneAxis, width: PlaneAxis, *, is_packed: bool) -> Constants:

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xfe53d519
+#if CONV_CORTEX_M3_HEADER_ID != 0xcb7c08f5
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -76,8 +76,24 @@ struct conv_cortex_m3_arena_behind {
 #define CONV_CORTEX_M3_INLINE CONV_CORTEX_M3_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define CONV_CORTEX_M3_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV_CORTEX_M3_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV_CORTEX_M3_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Whether the compiler reads GNU assembly for a Cortex-M3. */
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__)
+#define CONV_CORTEX_M3_IS_ARMV7_M 1
+#else
+#define CONV_CORTEX_M3_IS_ARMV7_M 0
+#endif
 
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.
@@ -92,65 +108,102 @@ typedef struct {
 
 #define CONV_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
-/* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_two_groups2(
-    const int32_t **pairs, const int8_t **weights, conv_cortex_m3_scalar_sums *sums)
+#if CONV_CORTEX_M3_IS_ARMV7_M && !defined(CONV_CORTEX_M3_KEEP_R9)
+/*
+ * Adds a group of elements by LDM and by MLA that starts at HALF, which compilers do not generate here; its sums are r8
+ * and r9. A factor is a byte in w, or factors are words, of which two at a time are in w and v.
+ */
+#define CONV_CORTEX_M3_SCALAR_ADD_GROUP(elements, ...) \
+    __asm__ volatile( \
+        elements \
+        "add %[total_a], %[total_a], r8\n\t" \
+        "add %[high_a], %[high_a], r8, asr #16\n\t" \
+        "add %[total_b], %[total_b], r9\n\t" \
+        "add %[high_b], %[high_b], r9, asr #16" \
+        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), __VA_ARGS__, [total_a] "+r"(sums->total_a), \
+          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b) \
+        : [half] "r"(CONV_CORTEX_M3_SCALAR_HALF) \
+        : "r8", "r9", "r10", "r11", "memory")
+#define CONV_CORTEX_M3_SCALAR_FIRST_TIMES(w) \
+    "mla r8, r8, %[" w "], %[half]\n\t" \
+    "mla r9, r9, %[" w "], %[half]\n\t"
+#define CONV_CORTEX_M3_SCALAR_NEXT_TIMES(w) \
+    "mla r8, r10, %[" w "], r8\n\t" \
+    "mla r9, r11, %[" w "], r9\n\t"
+#define CONV_CORTEX_M3_SCALAR_LOAD_ONE "ldmia %[pairs]!, {r8, r9}\n\t"
+#define CONV_CORTEX_M3_SCALAR_LOAD_TWO "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
+#define CONV_CORTEX_M3_SCALAR_LOAD_NEXT "ldmia %[pairs]!, {r10, r11}\n\t"
+#define CONV_CORTEX_M3_SCALAR_BYTE "ldrsb %[w], [%[weights]], #1\n\t"
+#define CONV_CORTEX_M3_SCALAR_TWO_WORDS "ldrd %[w], %[v], [%[weights]], #8\n\t"
+#define CONV_CORTEX_M3_SCALAR_TWO_BY_BYTES \
+    CONV_CORTEX_M3_SCALAR_LOAD_TWO \
+    CONV_CORTEX_M3_SCALAR_BYTE \
+    CONV_CORTEX_M3_SCALAR_FIRST_TIMES("w") \
+    CONV_CORTEX_M3_SCALAR_BYTE \
+    CONV_CORTEX_M3_SCALAR_NEXT_TIMES("w")
+#define CONV_CORTEX_M3_SCALAR_NEXT_BY_BYTES \
+    CONV_CORTEX_M3_SCALAR_LOAD_NEXT \
+    CONV_CORTEX_M3_SCALAR_BYTE \
+    CONV_CORTEX_M3_SCALAR_NEXT_TIMES("w") \
+    CONV_CORTEX_M3_SCALAR_LOAD_NEXT \
+    CONV_CORTEX_M3_SCALAR_BYTE \
+    CONV_CORTEX_M3_SCALAR_NEXT_TIMES("w")
+#define CONV_CORTEX_M3_SCALAR_TWO_BY_WORDS \
+    CONV_CORTEX_M3_SCALAR_LOAD_TWO \
+    CONV_CORTEX_M3_SCALAR_TWO_WORDS \
+    CONV_CORTEX_M3_SCALAR_FIRST_TIMES("w") \
+    CONV_CORTEX_M3_SCALAR_NEXT_TIMES("v")
+#define CONV_CORTEX_M3_SCALAR_NEXT_BY_WORDS \
+    CONV_CORTEX_M3_SCALAR_LOAD_NEXT \
+    CONV_CORTEX_M3_SCALAR_TWO_WORDS \
+    CONV_CORTEX_M3_SCALAR_NEXT_TIMES("w") \
+    CONV_CORTEX_M3_SCALAR_LOAD_NEXT \
+    CONV_CORTEX_M3_SCALAR_NEXT_TIMES("v")
+#endif
+
+/* Adds the sums of a group to the others. */
+static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_join(int32_t a, int32_t b, conv_cortex_m3_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(CONV_CORTEX_M3_KEEP_R9)
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
+}
+
+/* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight. Both pointers step behind what is read. */
+static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_group(
+    const int32_t **pairs, const int8_t **weights, int32_t size, conv_cortex_m3_scalar_sums *sums)
+{
+#if CONV_CORTEX_M3_IS_ARMV7_M && !defined(CONV_CORTEX_M3_KEEP_R9)
     int32_t w;
 
-    /* LDM, and MLA that starts at HALF: compilers generate neither here. */
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16\n\t"
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "ldrsb %[w], [%[weights]], #1\n\t"
-        "mla r8, r10, %[w], r8\n\t"
-        "mla r9, r11, %[w], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), [w] "=&r"(w), [total_a] "+&r"(sums->total_a),
-          [high_a] "+&r"(sums->high_a), [total_b] "+&r"(sums->total_b), [high_b] "+&r"(sums->high_b)
-        : [half] "r"(CONV_CORTEX_M3_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
+    if (size == 1) {
+        CONV_CORTEX_M3_SCALAR_ADD_GROUP(
+            CONV_CORTEX_M3_SCALAR_LOAD_ONE CONV_CORTEX_M3_SCALAR_BYTE CONV_CORTEX_M3_SCALAR_FIRST_TIMES("w"),
+            [w] "=&r"(w));
+    } else if (size == 2) {
+        CONV_CORTEX_M3_SCALAR_ADD_GROUP(CONV_CORTEX_M3_SCALAR_TWO_BY_BYTES, [w] "=&r"(w));
+    } else if (size == 4) {
+        CONV_CORTEX_M3_SCALAR_ADD_GROUP(
+            CONV_CORTEX_M3_SCALAR_TWO_BY_BYTES CONV_CORTEX_M3_SCALAR_NEXT_BY_BYTES,
+            [w] "=&r"(w));
+    } else {
+        CONV_CORTEX_M3_SCALAR_ADD_GROUP(
+            CONV_CORTEX_M3_SCALAR_TWO_BY_BYTES CONV_CORTEX_M3_SCALAR_NEXT_BY_BYTES
+            CONV_CORTEX_M3_SCALAR_NEXT_BY_BYTES CONV_CORTEX_M3_SCALAR_NEXT_BY_BYTES,
+            [w] "=&r"(w));
+    }
 #else
-    const int32_t *const p = *pairs;
-    const int8_t *const w = *weights;
-    int32_t a;
-    int32_t b;
+    int32_t a = CONV_CORTEX_M3_SCALAR_HALF, b = CONV_CORTEX_M3_SCALAR_HALF;
 
-    a = CONV_CORTEX_M3_SCALAR_HALF + p[2 * 0] * w[0];
-    b = CONV_CORTEX_M3_SCALAR_HALF + p[2 * 0 + 1] * w[0];
-    a += p[2 * 1] * w[1];
-    b += p[2 * 1 + 1] * w[1];
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-    a = CONV_CORTEX_M3_SCALAR_HALF + p[2 * 2] * w[2];
-    b = CONV_CORTEX_M3_SCALAR_HALF + p[2 * 2 + 1] * w[2];
-    a += p[2 * 3] * w[3];
-    b += p[2 * 3 + 1] * w[3];
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-    *pairs = p + 2 * 4;
-    *weights = w + 4;
+    CONV_CORTEX_M3_UNROLLED
+    for (int32_t k = 0; k < size; k++) {
+        a += (*pairs)[2 * k] * (*weights)[k];
+        b += (*pairs)[2 * k + 1] * (*weights)[k];
+    }
+    conv_cortex_m3_scalar_join(a, b, sums);
+    *pairs += 2 * size;
+    *weights += size;
 #endif
 }
 
@@ -160,11 +213,11 @@ static CONV_CORTEX_M3_INLINE int32_t conv_cortex_m3_scalar_scale(int32_t a, int3
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
-/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
+/* The int8 that is nearest to a number. */
 static CONV_CORTEX_M3_INLINE int32_t conv_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_ssat(value, 8);
+#if CONV_CORTEX_M3_IS_ARMV7_M
+    return (int32_t)__builtin_arm_ssat(value, 8); /* it shifts its operand in the same instruction */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
@@ -294,9 +347,12 @@ CONV_CORTEX_M3_NOINLINE static const int8_t *conv_cortex_m3_conv1_sums1(
         const uint32_t less = 0u - 6u * CONV_CORTEX_M3_SCALAR_HALF; /* HALF once for each group */
         conv_cortex_m3_scalar_sums s0 = { less, 0, less, 0 };
 
-        conv_cortex_m3_scalar_two_groups2(&p, &weights, &s0);
-        conv_cortex_m3_scalar_two_groups2(&p, &weights, &s0);
-        conv_cortex_m3_scalar_two_groups2(&p, &weights, &s0);
+        conv_cortex_m3_scalar_group(&p, &weights, 2, &s0);
+        conv_cortex_m3_scalar_group(&p, &weights, 2, &s0);
+        conv_cortex_m3_scalar_group(&p, &weights, 2, &s0);
+        conv_cortex_m3_scalar_group(&p, &weights, 2, &s0);
+        conv_cortex_m3_scalar_group(&p, &weights, 2, &s0);
+        conv_cortex_m3_scalar_group(&p, &weights, 2, &s0);
         *sums++ = s0;
     } while (sums != beyond);
     return weights;

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x3697dbe7
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xfa3520fb
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -70,9 +70,7 @@ struct depthwise_cortex_m0_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define DEPTHWISE_CORTEX_M0_IS_THUMB1 1
 #else
@@ -101,7 +99,11 @@ static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_scale_split
 /* The int8 that is nearest to a number. */
 static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_saturate_s8(int32_t value)
 {
+#if DEPTHWISE_CORTEX_M0_IS_THUMB1
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
+#else
+    return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
 }
 
 /* depthwise_cortex_m0_conv1: weights [8 channels][9 taps]. */

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xfec2c591
+#if NARROW_CORTEX_M0_HEADER_ID != 0x6aeebbd8
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -80,12 +80,19 @@ struct narrow_cortex_m0_arena_behind {
 #define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define NARROW_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define NARROW_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define NARROW_CORTEX_M0_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define NARROW_CORTEX_M0_IS_THUMB1 1
 #else
@@ -137,34 +144,58 @@ typedef struct {
     "mov r5, r11\n\t"
 #endif
 
+/* Adds the sums of a group to the others. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_join(int32_t a, int32_t b,
+    narrow_cortex_m0_scalar_sums *sums)
+{
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
+}
+
 #if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
-/* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
+/* Adds a group of elements, two words each, times weights of which the first one lies k, a string, behind `bytes`. */
+#define NARROW_CORTEX_M0_SCALAR_GROUP1(k) \
+    "ldmia %[words]!, {r2, r3}\n\t" \
+    NARROW_CORTEX_M0_SCALAR_FIRST(k) \
+    NARROW_CORTEX_M0_SCALAR_JOIN
+#define NARROW_CORTEX_M0_SCALAR_GROUP2(k) \
+    NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    NARROW_CORTEX_M0_SCALAR_JOIN
 #define NARROW_CORTEX_M0_SCALAR_GROUP4(k) \
-    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 2") \
+    NARROW_CORTEX_M0_SCALAR_JOIN
+#define NARROW_CORTEX_M0_SCALAR_GROUP8(k) \
+    NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 2") \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 4") \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 6") \
+    NARROW_CORTEX_M0_SCALAR_JOIN
+#define NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
     "ldrb %[w], [%[bytes], #" k "]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
+    "sxtb %[w], %[w]\n\t"
+#define NARROW_CORTEX_M0_SCALAR_FIRST(k) \
+    NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
     "muls r2, %[w], r2\n\t" \
-    "muls r3, %[w], r3\n\t" \
-    "ldrb %[w], [%[bytes], #" k " + 1]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
+    "muls r3, %[w], r3\n\t"
+#define NARROW_CORTEX_M0_SCALAR_LATER(k) \
+    NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
     "muls r4, %[w], r4\n\t" \
     "muls r5, %[w], r5\n\t" \
     "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t" \
+    "adds r3, r3, r5\n\t"
+#define NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    NARROW_CORTEX_M0_SCALAR_FIRST(k) \
+    NARROW_CORTEX_M0_SCALAR_LATER(k " + 1")
+#define NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k) \
     "ldmia %[words]!, {r4, r5}\n\t" \
-    "ldrb %[w], [%[bytes], #" k " + 2]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
-    "muls r4, %[w], r4\n\t" \
-    "muls r5, %[w], r5\n\t" \
-    "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t" \
+    NARROW_CORTEX_M0_SCALAR_LATER(k) \
     "ldmia %[words]!, {r4, r5}\n\t" \
-    "ldrb %[w], [%[bytes], #" k " + 3]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
-    "muls r4, %[w], r4\n\t" \
-    "muls r5, %[w], r5\n\t" \
-    "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t" \
+    NARROW_CORTEX_M0_SCALAR_LATER(k " + 1")
+#define NARROW_CORTEX_M0_SCALAR_JOIN \
     "add r2, r12\n\t" \
     "add r3, r12\n\t" \
     "add r8, r2\n\t" \
@@ -174,29 +205,20 @@ typedef struct {
     "asrs r3, r3, #16\n\t" \
     "add r11, r3\n\t"
 #else
-/* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
-static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group4(
-    const int32_t **pairs, const int8_t **weights, narrow_cortex_m0_scalar_sums *sums)
+/* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight. Both pointers step behind what is read. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group(
+    const int32_t **pairs, const int8_t **weights, int32_t size, narrow_cortex_m0_scalar_sums *sums)
 {
-    const int32_t *const p = *pairs;
-    const int8_t *const w = *weights;
-    int32_t a;
-    int32_t b;
+    int32_t a = NARROW_CORTEX_M0_SCALAR_HALF, b = NARROW_CORTEX_M0_SCALAR_HALF;
 
-    a = NARROW_CORTEX_M0_SCALAR_HALF + p[2 * 0] * w[0];
-    b = NARROW_CORTEX_M0_SCALAR_HALF + p[2 * 0 + 1] * w[0];
-    a += p[2 * 1] * w[1];
-    b += p[2 * 1 + 1] * w[1];
-    a += p[2 * 2] * w[2];
-    b += p[2 * 2 + 1] * w[2];
-    a += p[2 * 3] * w[3];
-    b += p[2 * 3 + 1] * w[3];
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-    *pairs = p + 2 * 4;
-    *weights = w + 4;
+    NARROW_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < size; k++) {
+        a += (*pairs)[2 * k] * (*weights)[k];
+        b += (*pairs)[2 * k + 1] * (*weights)[k];
+    }
+    narrow_cortex_m0_scalar_join(a, b, sums);
+    *pairs += 2 * size;
+    *weights += size;
 }
 #endif
 
@@ -324,7 +346,7 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
         const uint32_t less = 0u - NARROW_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
         narrow_cortex_m0_scalar_sums s0 = { less, 0, less, 0 };
 
-        narrow_cortex_m0_scalar_group4(&p, &weights, &s0);
+        narrow_cortex_m0_scalar_group(&p, &weights, 4, &s0);
         *sums++ = s0;
     } while (sums != beyond);
     return weights;

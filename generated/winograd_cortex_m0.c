@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x6d951fde
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x519f7662
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -76,9 +76,7 @@ struct winograd_cortex_m0_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define WINOGRAD_CORTEX_M0_IS_THUMB1 1
 #else
@@ -96,7 +94,11 @@ static WINOGRAD_CORTEX_M0_INLINE int32_t winograd_cortex_m0_scalar_scale_split(i
 /* The int8 that is nearest to a number. */
 static WINOGRAD_CORTEX_M0_INLINE int32_t winograd_cortex_m0_scalar_saturate_s8(int32_t value)
 {
+#if WINOGRAD_CORTEX_M0_IS_THUMB1
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
+#else
+    return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x154da64a
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xbbc54249
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -69,17 +69,24 @@ struct winograd_cortex_m3_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* Whether the compiler reads GNU assembly for a Cortex-M3. */
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__)
+#define WINOGRAD_CORTEX_M3_IS_ARMV7_M 1
+#else
+#define WINOGRAD_CORTEX_M3_IS_ARMV7_M 0
+#endif
+
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static WINOGRAD_CORTEX_M3_INLINE int32_t winograd_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
-/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
+/* The int8 that is nearest to a number. */
 static WINOGRAD_CORTEX_M3_INLINE int32_t winograd_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_ssat(value, 8);
+#if WINOGRAD_CORTEX_M3_IS_ARMV7_M
+    return (int32_t)__builtin_arm_ssat(value, 8); /* it shifts its operand in the same instruction */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif

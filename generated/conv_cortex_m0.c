@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x3bd7e986
+#if CONV_CORTEX_M0_HEADER_ID != 0x351ed016
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -238,6 +238,55 @@ static CONV_CORTEX_M0_INLINE int32_t conv_cortex_m0_scalar_saturate_u8(int32_t v
 #endif
 }
 
+/* Widens elements of two pixels to words, a + b * 2^16 less `both`. They are every second one of `pairs`, or, by word,
+   every second pair, of which `half` is that of the first element. */
+static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_widen_elements_u8(
+    const uint8_t *a, const uint8_t *b, int32_t count, int32_t is_by_word, int32_t half, int32_t both, int32_t *pairs)
+{
+    CONV_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t place = half + k;
+
+        pairs[is_by_word ? place / 2 * 4 + place % 2 : 2 * k] = a[k] + b[k] * 0x10000 - both;
+    }
+}
+
+/* Widens `runs` runs of `run` elements of two pixels, so many of which are in a `round` of the loop. By word, a word of
+   0 makes them even in number. */
+static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_widen_u8(
+    const uint8_t *const *first, const uint8_t *const *second, int32_t runs, int32_t run, int32_t round,
+    int32_t is_by_word, int32_t both, int32_t *pairs)
+{
+    const int32_t rest = run % round;
+
+    for (int32_t r = 0; r < runs; r++) {
+        const uint8_t *a = first[r];
+        const uint8_t *b = second[r];
+
+        if (is_by_word && run % 2 == 1 && runs > 1) { /* every second run begins with the second of two elements */
+            if (r % 2 == 0) {
+                conv_cortex_m0_scalar_widen_elements_u8(a, b, run, 1, 0, both, pairs);
+                pairs += 2 * (run - 1);
+            } else {
+                conv_cortex_m0_scalar_widen_elements_u8(a, b, run, 1, 1, both, pairs);
+                pairs += 2 * (run + 1);
+            }
+        } else {
+            for (int32_t k = 0; k < run / round; k++) {
+                conv_cortex_m0_scalar_widen_elements_u8(a, b, round, is_by_word, 0, both, pairs);
+                a += round;
+                b += round;
+                pairs += 2 * round;
+            }
+            conv_cortex_m0_scalar_widen_elements_u8(a, b, rest, is_by_word, 0, both, pairs);
+            pairs += 2 * (is_by_word ? rest - rest % 2 : rest);
+        }
+    }
+    if (is_by_word && run * runs % 2 == 1) {
+        pairs[1] = 0;
+    }
+}
+
 /* conv_cortex_m0_conv1: weights [6 channels][1 row][1 column][16 input channels]. */
 CONV_CORTEX_M0_CONST_ATTR static const int8_t conv_cortex_m0_conv1_weights[96] = {
     -12,   1, -22, -46,  20,   9,   7,   4, -58,  -8,  51, -48,  30,  32, -52,   8,   2,   5,  -1, -13, -12, 127,
@@ -287,26 +336,9 @@ CONV_CORTEX_M0_CODE_ATTR static inline uint8_t conv_cortex_m0_conv1_code(int32_t
 CONV_CORTEX_M0_NOINLINE static void conv_cortex_m0_conv1_widen(
     const uint8_t *const *first, const uint8_t *const *second, int32_t *pairs)
 {
-    enum { RUNS = 1, RUN = 16, BOTH = 128 * 0x10001 /* brings both codes to int8 */ };
+    enum { RUNS = 1, RUN = 16, ROUND = 8, BY_WORD = 0, BOTH = 128 * 0x10001 /* brings both codes to int8 */ };
 
-    for (int32_t r = 0; r < RUNS; r++) {
-        const uint8_t *a = first[r];
-        const uint8_t *b = second[r];
-
-        for (int32_t k = 0; k < RUN / 8; k++) {
-            pairs[0] = a[0] + b[0] * 0x10000 - BOTH;
-            pairs[2 * 1] = a[1] + b[1] * 0x10000 - BOTH;
-            pairs[2 * 2] = a[2] + b[2] * 0x10000 - BOTH;
-            pairs[2 * 3] = a[3] + b[3] * 0x10000 - BOTH;
-            pairs[2 * 4] = a[4] + b[4] * 0x10000 - BOTH;
-            pairs[2 * 5] = a[5] + b[5] * 0x10000 - BOTH;
-            pairs[2 * 6] = a[6] + b[6] * 0x10000 - BOTH;
-            pairs[2 * 7] = a[7] + b[7] * 0x10000 - BOTH;
-            a += 8;
-            b += 8;
-            pairs += 2 * 8;
-        }
-    }
+    conv_cortex_m0_scalar_widen_u8(first, second, RUNS, RUN, ROUND, BY_WORD, BOTH, pairs);
 }
 
 /*

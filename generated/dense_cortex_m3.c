@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xf5e7933d
+#if DENSE_CORTEX_M3_HEADER_ID != 0xc0c0747b
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -109,7 +109,8 @@ typedef struct {
 #if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
 /*
  * Adds a group of elements by LDM and by MLA that starts at HALF, which compilers do not generate here; its sums are r8
- * and r9. A factor is a byte in w, or factors are words, of which two at a time are in w and v.
+ * and r9. A factor is a byte in w, or factors are words, of which two at a time are in w and v. Then: one
+ * element, the first two and two more.
  */
 #define DENSE_CORTEX_M3_SCALAR_ADD_GROUP(elements, ...) \
     __asm__ volatile( \
@@ -122,41 +123,23 @@ typedef struct {
           [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b) \
         : [half] "r"(DENSE_CORTEX_M3_SCALAR_HALF) \
         : "r8", "r9", "r10", "r11", "memory")
-#define DENSE_CORTEX_M3_SCALAR_FIRST_TIMES(w) \
+#define DENSE_CORTEX_M3_SCALAR_TWO_TIMES(load_w, w, load_v, v) \
+    "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t" load_w \
     "mla r8, r8, %[" w "], %[half]\n\t" \
-    "mla r9, r9, %[" w "], %[half]\n\t"
-#define DENSE_CORTEX_M3_SCALAR_NEXT_TIMES(w) \
+    "mla r9, r9, %[" w "], %[half]\n\t" load_v \
+    "mla r8, r10, %[" v "], r8\n\t" \
+    "mla r9, r11, %[" v "], r9\n\t"
+#define DENSE_CORTEX_M3_SCALAR_NEXT_TIMES(load_w, w, load_v, v) \
+    "ldmia %[pairs]!, {r10, r11}\n\t" load_w \
     "mla r8, r10, %[" w "], r8\n\t" \
-    "mla r9, r11, %[" w "], r9\n\t"
-#define DENSE_CORTEX_M3_SCALAR_LOAD_ONE "ldmia %[pairs]!, {r8, r9}\n\t"
-#define DENSE_CORTEX_M3_SCALAR_LOAD_TWO "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-#define DENSE_CORTEX_M3_SCALAR_LOAD_NEXT "ldmia %[pairs]!, {r10, r11}\n\t"
-#define DENSE_CORTEX_M3_SCALAR_BYTE "ldrsb %[w], [%[weights]], #1\n\t"
-#define DENSE_CORTEX_M3_SCALAR_TWO_WORDS "ldrd %[w], %[v], [%[weights]], #8\n\t"
-#define DENSE_CORTEX_M3_SCALAR_TWO_BY_BYTES \
-    DENSE_CORTEX_M3_SCALAR_LOAD_TWO \
-    DENSE_CORTEX_M3_SCALAR_BYTE \
-    DENSE_CORTEX_M3_SCALAR_FIRST_TIMES("w") \
-    DENSE_CORTEX_M3_SCALAR_BYTE \
-    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("w")
-#define DENSE_CORTEX_M3_SCALAR_NEXT_BY_BYTES \
-    DENSE_CORTEX_M3_SCALAR_LOAD_NEXT \
-    DENSE_CORTEX_M3_SCALAR_BYTE \
-    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("w") \
-    DENSE_CORTEX_M3_SCALAR_LOAD_NEXT \
-    DENSE_CORTEX_M3_SCALAR_BYTE \
-    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("w")
-#define DENSE_CORTEX_M3_SCALAR_TWO_BY_WORDS \
-    DENSE_CORTEX_M3_SCALAR_LOAD_TWO \
-    DENSE_CORTEX_M3_SCALAR_TWO_WORDS \
-    DENSE_CORTEX_M3_SCALAR_FIRST_TIMES("w") \
-    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("v")
-#define DENSE_CORTEX_M3_SCALAR_NEXT_BY_WORDS \
-    DENSE_CORTEX_M3_SCALAR_LOAD_NEXT \
-    DENSE_CORTEX_M3_SCALAR_TWO_WORDS \
-    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("w") \
-    DENSE_CORTEX_M3_SCALAR_LOAD_NEXT \
-    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("v")
+    "mla r9, r11, %[" w "], r9\n\t" \
+    "ldmia %[pairs]!, {r10, r11}\n\t" load_v \
+    "mla r8, r10, %[" v "], r8\n\t" \
+    "mla r9, r11, %[" v "], r9\n\t"
+#define DENSE_CORTEX_M3_SCALAR_ONE_TIMES(load_w) \
+    "ldmia %[pairs]!, {r8, r9}\n\t" load_w \
+    "mla r8, r8, %[w], %[half]\n\t" \
+    "mla r9, r9, %[w], %[half]\n\t"
 #endif
 
 /* Adds the sums of a group to the others. */
@@ -168,6 +151,13 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_join(int32_t a, int32_
     sums->high_b += (uint32_t)(b >> 16);
 }
 
+#if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
+#define DENSE_CORTEX_M3_SCALAR_TWO_WORDS \
+    DENSE_CORTEX_M3_SCALAR_TWO_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
+#define DENSE_CORTEX_M3_SCALAR_NEXT_WORDS \
+    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
+#endif
+
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight that is a word. Both pointers step on. */
 static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(
     const int32_t **pairs, const int32_t **weights, int32_t size, dense_cortex_m3_scalar_sums *sums)
@@ -177,18 +167,18 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(
 
     if (size == 1) {
         DENSE_CORTEX_M3_SCALAR_ADD_GROUP(
-            DENSE_CORTEX_M3_SCALAR_LOAD_ONE "ldr %[w], [%[weights]], #4\n\t" DENSE_CORTEX_M3_SCALAR_FIRST_TIMES("w"),
+            DENSE_CORTEX_M3_SCALAR_ONE_TIMES("ldr %[w], [%[weights]], #4\n\t"),
             [w] "=&r"(w));
     } else if (size == 2) {
-        DENSE_CORTEX_M3_SCALAR_ADD_GROUP(DENSE_CORTEX_M3_SCALAR_TWO_BY_WORDS, [w] "=&r"(w), [v] "=&r"(v));
+        DENSE_CORTEX_M3_SCALAR_ADD_GROUP(DENSE_CORTEX_M3_SCALAR_TWO_WORDS, [w] "=&r"(w), [v] "=&r"(v));
     } else if (size == 4) {
         DENSE_CORTEX_M3_SCALAR_ADD_GROUP(
-            DENSE_CORTEX_M3_SCALAR_TWO_BY_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_BY_WORDS,
+            DENSE_CORTEX_M3_SCALAR_TWO_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_WORDS,
             [w] "=&r"(w), [v] "=&r"(v));
     } else {
         DENSE_CORTEX_M3_SCALAR_ADD_GROUP(
-            DENSE_CORTEX_M3_SCALAR_TWO_BY_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_BY_WORDS
-            DENSE_CORTEX_M3_SCALAR_NEXT_BY_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_BY_WORDS,
+            DENSE_CORTEX_M3_SCALAR_TWO_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_WORDS
+            DENSE_CORTEX_M3_SCALAR_NEXT_WORDS,
             [w] "=&r"(w), [v] "=&r"(v));
     }
 #else

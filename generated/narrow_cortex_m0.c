@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x6aeebbd8
+#if NARROW_CORTEX_M0_HEADER_ID != 0x626e6752
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -222,6 +222,55 @@ static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group(
 }
 #endif
 
+/* Widens elements of two pixels to words, a + b * 2^16 less `both`. They are every second one of `pairs`, or, by word,
+   every second pair, of which `half` is that of the first element. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_widen_elements_s8(
+    const int8_t *a, const int8_t *b, int32_t count, int32_t is_by_word, int32_t half, int32_t both, int32_t *pairs)
+{
+    NARROW_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t place = half + k;
+
+        pairs[is_by_word ? place / 2 * 4 + place % 2 : 2 * k] = a[k] + b[k] * 0x10000 - both;
+    }
+}
+
+/* Widens `runs` runs of `run` elements of two pixels, so many of which are in a `round` of the loop. By word, a word of
+   0 makes them even in number. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_widen_s8(
+    const int8_t *const *first, const int8_t *const *second, int32_t runs, int32_t run, int32_t round,
+    int32_t is_by_word, int32_t both, int32_t *pairs)
+{
+    const int32_t rest = run % round;
+
+    for (int32_t r = 0; r < runs; r++) {
+        const int8_t *a = first[r];
+        const int8_t *b = second[r];
+
+        if (is_by_word && run % 2 == 1 && runs > 1) { /* every second run begins with the second of two elements */
+            if (r % 2 == 0) {
+                narrow_cortex_m0_scalar_widen_elements_s8(a, b, run, 1, 0, both, pairs);
+                pairs += 2 * (run - 1);
+            } else {
+                narrow_cortex_m0_scalar_widen_elements_s8(a, b, run, 1, 1, both, pairs);
+                pairs += 2 * (run + 1);
+            }
+        } else {
+            for (int32_t k = 0; k < run / round; k++) {
+                narrow_cortex_m0_scalar_widen_elements_s8(a, b, round, is_by_word, 0, both, pairs);
+                a += round;
+                b += round;
+                pairs += 2 * round;
+            }
+            narrow_cortex_m0_scalar_widen_elements_s8(a, b, rest, is_by_word, 0, both, pairs);
+            pairs += 2 * (is_by_word ? rest - rest % 2 : rest);
+        }
+    }
+    if (is_by_word && run * runs % 2 == 1) {
+        pairs[1] = 0;
+    }
+}
+
 /* narrow_cortex_m0_conv1: weights [4 channels][1 row][1 column][4 input channels]. */
 NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[16] = {
      19, -17,  24,  61,  66,  -2,   6,  18,   8,  13, -61, -12, -49,  29,  -7,  10,
@@ -279,20 +328,9 @@ NARROW_CORTEX_M0_CODE_ATTR static int8_t narrow_cortex_m0_conv1_requantize(int32
 NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
     const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
-    enum { RUNS = 1 };
+    enum { RUNS = 1, RUN = 4, ROUND = 4, BY_WORD = 0 };
 
-    for (int32_t r = 0; r < RUNS; r++) {
-        const int8_t *a = first[r];
-        const int8_t *b = second[r];
-
-        pairs[0] = a[0] + b[0] * 0x10000;
-        pairs[2 * 1] = a[1] + b[1] * 0x10000;
-        pairs[2 * 2] = a[2] + b[2] * 0x10000;
-        pairs[2 * 3] = a[3] + b[3] * 0x10000;
-        a += 4;
-        b += 4;
-        pairs += 2 * 4;
-    }
+    narrow_cortex_m0_scalar_widen_s8(first, second, RUNS, RUN, ROUND, BY_WORD, 0, pairs);
 }
 
 /*

@@ -285,9 +285,9 @@ def test_a_template_follows_attributes_that_their_types_have(kernel: Kernel):
 
 
 def test_an_attribute_that_its_type_does_not_have_is_found():
-    [conv] = [kernel for kernel in KERNELS if kernel.name == "scalar/conv"]
-    ast = environment().parse("{{ window.row.lable }}{{ window.row.label }}{{ window.rows }}{{ window.steps.count }}")
-    assert unknown_attributes(conv.context, ast) == ["window.row.lable", "window.rows"]
+    [conv] = [kernel for kernel in KERNELS if kernel.name == "arm_dsp/conv"]
+    ast = environment().parse("{{ found.row.lable }}{{ found.row.label }}{{ window.rows }}{{ window.words.count }}")
+    assert unknown_attributes(conv.context, ast) == ["found.row.lable", "window.rows"]
 
 
 @every_kernel

@@ -101,7 +101,8 @@ typedef struct {
 #if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
 /*
  * Adds a group of elements by LDM and by MLA that starts at HALF, which compilers do not generate here; its sums are r8
- * and r9. A factor is a byte in w, or factors are words, of which two at a time are in w and v.
+ * and r9. A factor is a byte in w, or factors are words, of which two at a time are in w and v. Then: one
+ * element, the first two and two more.
  */
 #define QCGEN_SCALAR_ADD_GROUP(elements, ...) \
     __asm__ volatile( \
@@ -114,41 +115,29 @@ typedef struct {
           [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b) \
         : [half] "r"(QCGEN_SCALAR_HALF) \
         : "r8", "r9", "r10", "r11", "memory")
-#define QCGEN_SCALAR_FIRST_TIMES(w) \
+#define QCGEN_SCALAR_TWO_TIMES(load_w, w, load_v, v) \
+    "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t" load_w \
     "mla r8, r8, %[" w "], %[half]\n\t" \
-    "mla r9, r9, %[" w "], %[half]\n\t"
-#define QCGEN_SCALAR_NEXT_TIMES(w) \
+    "mla r9, r9, %[" w "], %[half]\n\t" load_v \
+    "mla r8, r10, %[" v "], r8\n\t" \
+    "mla r9, r11, %[" v "], r9\n\t"
+#define QCGEN_SCALAR_NEXT_TIMES(load_w, w, load_v, v) \
+    "ldmia %[pairs]!, {r10, r11}\n\t" load_w \
     "mla r8, r10, %[" w "], r8\n\t" \
-    "mla r9, r11, %[" w "], r9\n\t"
-#define QCGEN_SCALAR_LOAD_ONE "ldmia %[pairs]!, {r8, r9}\n\t"
-#define QCGEN_SCALAR_LOAD_TWO "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-#define QCGEN_SCALAR_LOAD_NEXT "ldmia %[pairs]!, {r10, r11}\n\t"
+    "mla r9, r11, %[" w "], r9\n\t" \
+    "ldmia %[pairs]!, {r10, r11}\n\t" load_v \
+    "mla r8, r10, %[" v "], r8\n\t" \
+    "mla r9, r11, %[" v "], r9\n\t"
+#define QCGEN_SCALAR_ONE_TIMES(load_w) \
+    "ldmia %[pairs]!, {r8, r9}\n\t" load_w \
+    "mla r8, r8, %[w], %[half]\n\t" \
+    "mla r9, r9, %[w], %[half]\n\t"
+#endif
+
+#if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
 #define QCGEN_SCALAR_BYTE "ldrsb %[w], [%[weights]], #1\n\t"
-#define QCGEN_SCALAR_TWO_WORDS "ldrd %[w], %[v], [%[weights]], #8\n\t"
-#define QCGEN_SCALAR_TWO_BY_BYTES \
-    QCGEN_SCALAR_LOAD_TWO \
-    QCGEN_SCALAR_BYTE \
-    QCGEN_SCALAR_FIRST_TIMES("w") \
-    QCGEN_SCALAR_BYTE \
-    QCGEN_SCALAR_NEXT_TIMES("w")
-#define QCGEN_SCALAR_NEXT_BY_BYTES \
-    QCGEN_SCALAR_LOAD_NEXT \
-    QCGEN_SCALAR_BYTE \
-    QCGEN_SCALAR_NEXT_TIMES("w") \
-    QCGEN_SCALAR_LOAD_NEXT \
-    QCGEN_SCALAR_BYTE \
-    QCGEN_SCALAR_NEXT_TIMES("w")
-#define QCGEN_SCALAR_TWO_BY_WORDS \
-    QCGEN_SCALAR_LOAD_TWO \
-    QCGEN_SCALAR_TWO_WORDS \
-    QCGEN_SCALAR_FIRST_TIMES("w") \
-    QCGEN_SCALAR_NEXT_TIMES("v")
-#define QCGEN_SCALAR_NEXT_BY_WORDS \
-    QCGEN_SCALAR_LOAD_NEXT \
-    QCGEN_SCALAR_TWO_WORDS \
-    QCGEN_SCALAR_NEXT_TIMES("w") \
-    QCGEN_SCALAR_LOAD_NEXT \
-    QCGEN_SCALAR_NEXT_TIMES("v")
+#define QCGEN_SCALAR_TWO_BYTES QCGEN_SCALAR_TWO_TIMES(QCGEN_SCALAR_BYTE, "w", QCGEN_SCALAR_BYTE, "w")
+#define QCGEN_SCALAR_NEXT_BYTES QCGEN_SCALAR_NEXT_TIMES(QCGEN_SCALAR_BYTE, "w", QCGEN_SCALAR_BYTE, "w")
 #endif
 
 /* Adds the sums of a group to the others. */
@@ -219,19 +208,14 @@ static QCGEN_INLINE void qcgen_scalar_group(
     int32_t w;
 
     if (size == 1) {
-        QCGEN_SCALAR_ADD_GROUP(
-            QCGEN_SCALAR_LOAD_ONE QCGEN_SCALAR_BYTE QCGEN_SCALAR_FIRST_TIMES("w"),
-            [w] "=&r"(w));
+        QCGEN_SCALAR_ADD_GROUP(QCGEN_SCALAR_ONE_TIMES(QCGEN_SCALAR_BYTE), [w] "=&r"(w));
     } else if (size == 2) {
-        QCGEN_SCALAR_ADD_GROUP(QCGEN_SCALAR_TWO_BY_BYTES, [w] "=&r"(w));
+        QCGEN_SCALAR_ADD_GROUP(QCGEN_SCALAR_TWO_BYTES, [w] "=&r"(w));
     } else if (size == 4) {
-        QCGEN_SCALAR_ADD_GROUP(
-            QCGEN_SCALAR_TWO_BY_BYTES QCGEN_SCALAR_NEXT_BY_BYTES,
-            [w] "=&r"(w));
+        QCGEN_SCALAR_ADD_GROUP(QCGEN_SCALAR_TWO_BYTES QCGEN_SCALAR_NEXT_BYTES, [w] "=&r"(w));
     } else {
         QCGEN_SCALAR_ADD_GROUP(
-            QCGEN_SCALAR_TWO_BY_BYTES QCGEN_SCALAR_NEXT_BY_BYTES
-            QCGEN_SCALAR_NEXT_BY_BYTES QCGEN_SCALAR_NEXT_BY_BYTES,
+            QCGEN_SCALAR_TWO_BYTES QCGEN_SCALAR_NEXT_BYTES QCGEN_SCALAR_NEXT_BYTES QCGEN_SCALAR_NEXT_BYTES,
             [w] "=&r"(w));
     }
 #else
@@ -249,6 +233,11 @@ static QCGEN_INLINE void qcgen_scalar_group(
 }
 #endif
 
+#if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
+#define QCGEN_SCALAR_TWO_WORDS QCGEN_SCALAR_TWO_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
+#define QCGEN_SCALAR_NEXT_WORDS QCGEN_SCALAR_NEXT_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
+#endif
+
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight that is a word. Both pointers step on. */
 static QCGEN_INLINE void qcgen_scalar_group_of_words(
     const int32_t **pairs, const int32_t **weights, int32_t size, qcgen_scalar_sums *sums)
@@ -258,18 +247,17 @@ static QCGEN_INLINE void qcgen_scalar_group_of_words(
 
     if (size == 1) {
         QCGEN_SCALAR_ADD_GROUP(
-            QCGEN_SCALAR_LOAD_ONE "ldr %[w], [%[weights]], #4\n\t" QCGEN_SCALAR_FIRST_TIMES("w"),
+            QCGEN_SCALAR_ONE_TIMES("ldr %[w], [%[weights]], #4\n\t"),
             [w] "=&r"(w));
     } else if (size == 2) {
-        QCGEN_SCALAR_ADD_GROUP(QCGEN_SCALAR_TWO_BY_WORDS, [w] "=&r"(w), [v] "=&r"(v));
+        QCGEN_SCALAR_ADD_GROUP(QCGEN_SCALAR_TWO_WORDS, [w] "=&r"(w), [v] "=&r"(v));
     } else if (size == 4) {
         QCGEN_SCALAR_ADD_GROUP(
-            QCGEN_SCALAR_TWO_BY_WORDS QCGEN_SCALAR_NEXT_BY_WORDS,
+            QCGEN_SCALAR_TWO_WORDS QCGEN_SCALAR_NEXT_WORDS,
             [w] "=&r"(w), [v] "=&r"(v));
     } else {
         QCGEN_SCALAR_ADD_GROUP(
-            QCGEN_SCALAR_TWO_BY_WORDS QCGEN_SCALAR_NEXT_BY_WORDS
-            QCGEN_SCALAR_NEXT_BY_WORDS QCGEN_SCALAR_NEXT_BY_WORDS,
+            QCGEN_SCALAR_TWO_WORDS QCGEN_SCALAR_NEXT_WORDS QCGEN_SCALAR_NEXT_WORDS QCGEN_SCALAR_NEXT_WORDS,
             [w] "=&r"(w), [v] "=&r"(v));
     }
 #else

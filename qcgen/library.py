@@ -30,11 +30,12 @@ FILES = (
     "scalar.h",
     "scalar_windows.h",
     "scalar_winograd.h",
+    "scalar_depthwise.h",
     "dot.h",
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
-_OF_BYTES = ("layer_norm.h", "dsp_windows.h", "scalar_windows.h", "scalar_winograd.h")
+_OF_BYTES = ("layer_norm.h", "dsp_windows.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h")
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
 _UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x351ed016
+#if CONV_CORTEX_M0_HEADER_ID != 0xa6ea7a66
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -143,15 +143,6 @@ typedef struct {
     "mov r5, r11\n\t"
 #endif
 
-/* Adds the sums of a group to the others. */
-static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_join(int32_t a, int32_t b, conv_cortex_m0_scalar_sums *sums)
-{
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-}
-
 #if CONV_CORTEX_M0_IS_THUMB1 && !defined(CONV_CORTEX_M0_KEEP_R9)
 /* Adds a group of elements, two words each, times weights of which the first one lies k, a string, behind `bytes`. */
 #define CONV_CORTEX_M0_SCALAR_GROUP1(k) \
@@ -214,7 +205,10 @@ static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_group(
         a += (*pairs)[2 * k] * (*weights)[k];
         b += (*pairs)[2 * k + 1] * (*weights)[k];
     }
-    conv_cortex_m0_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
     *weights += size;
 }

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xdea0ff67
+#if CONV_CORTEX_M3_HEADER_ID != 0x4a8f4182
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -152,15 +152,6 @@ typedef struct {
     CONV_CORTEX_M3_SCALAR_NEXT_TIMES(CONV_CORTEX_M3_SCALAR_BYTE, "w", CONV_CORTEX_M3_SCALAR_BYTE, "w")
 #endif
 
-/* Adds the sums of a group to the others. */
-static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_join(int32_t a, int32_t b, conv_cortex_m3_scalar_sums *sums)
-{
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-}
-
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight. Both pointers step behind what is read. */
 static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_group(
     const int32_t **pairs, const int8_t **weights, int32_t size, conv_cortex_m3_scalar_sums *sums)
@@ -188,7 +179,10 @@ static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_group(
         a += (*pairs)[2 * k] * (*weights)[k];
         b += (*pairs)[2 * k + 1] * (*weights)[k];
     }
-    conv_cortex_m3_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
     *weights += size;
 #endif

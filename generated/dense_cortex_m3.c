@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xc0c0747b
+#if DENSE_CORTEX_M3_HEADER_ID != 0xf38b9512
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -142,15 +142,6 @@ typedef struct {
     "mla r9, r9, %[w], %[half]\n\t"
 #endif
 
-/* Adds the sums of a group to the others. */
-static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_join(int32_t a, int32_t b, dense_cortex_m3_scalar_sums *sums)
-{
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-}
-
 #if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
 #define DENSE_CORTEX_M3_SCALAR_TWO_WORDS \
     DENSE_CORTEX_M3_SCALAR_TWO_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
@@ -189,7 +180,10 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(
         a += (*pairs)[2 * k] * (*weights)[k];
         b += (*pairs)[2 * k + 1] * (*weights)[k];
     }
-    dense_cortex_m3_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
     *weights += size;
 #endif

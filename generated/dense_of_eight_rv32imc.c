@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x613e8ea6
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x78bd9720
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -93,16 +93,6 @@ typedef struct {
 } dense_of_eight_rv32imc_scalar_sums;
 
 #define DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF INT32_C(0x8000)
-
-/* Adds the sums of a group to the others. */
-static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_join(int32_t a, int32_t b,
-    dense_of_eight_rv32imc_scalar_sums *sums)
-{
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-}
 
 #if DENSE_OF_EIGHT_RV32IMC_IS_RV32M
 /*
@@ -219,7 +209,10 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words(
         a += words[2 * k] * x[k];
         b += words[2 * k + 1] * x[k];
     }
-    dense_of_eight_rv32imc_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
 #endif
 }
 

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x9e9e1765
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x4f197aa4
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -178,6 +178,9 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_transform_s8(
     }
 }
 
+#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
+/* The sums of products are assembly. */
+#else
 /* Adds the products of a channel of both tiles with its weights of 1, 2 or 4 output channels. */
 static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_multiply_channel(
     const struct winograd_cortex_m0_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t width,
@@ -245,6 +248,7 @@ static WINOGRAD_CORTEX_M0_INLINE const int16_t *winograd_cortex_m0_scalar_multip
     } while (sums != end);
     return weights;
 }
+#endif
 
 /* The four outputs of a tile, row by row, times 4: At (sums) A, of sums that lie `step` apart. */
 static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_tile_outputs(const int32_t *sums, int32_t step,

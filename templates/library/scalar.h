@@ -140,15 +140,6 @@ typedef struct {
 #define QCGEN_SCALAR_NEXT_BYTES QCGEN_SCALAR_NEXT_TIMES(QCGEN_SCALAR_BYTE, "w", QCGEN_SCALAR_BYTE, "w")
 #endif
 
-/* Adds the sums of a group to the others. */
-static QCGEN_INLINE void qcgen_scalar_join(int32_t a, int32_t b, qcgen_scalar_sums *sums)
-{
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-}
-
 #if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)
 /* Adds a group of elements, two words each, times weights of which the first one lies k, a string, behind `bytes`. */
 #define QCGEN_SCALAR_GROUP1(k) \
@@ -226,7 +217,10 @@ static QCGEN_INLINE void qcgen_scalar_group(
         a += (*pairs)[2 * k] * (*weights)[k];
         b += (*pairs)[2 * k + 1] * (*weights)[k];
     }
-    qcgen_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
     *weights += size;
 #endif
@@ -268,7 +262,10 @@ static QCGEN_INLINE void qcgen_scalar_group_of_words(
         a += (*pairs)[2 * k] * (*weights)[k];
         b += (*pairs)[2 * k + 1] * (*weights)[k];
     }
-    qcgen_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
     *weights += size;
 #endif
@@ -385,7 +382,10 @@ static QCGEN_INLINE void qcgen_scalar_channel(
         a += pairs[2 * k] * weights[k * step];
         b += pairs[2 * k + 1] * weights[k * step];
     }
-    qcgen_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
 #endif
 }
 
@@ -466,7 +466,10 @@ static QCGEN_INLINE void qcgen_scalar_words(
         a += words[2 * k] * x[k];
         b += words[2 * k + 1] * x[k];
     }
-    qcgen_scalar_join(a, b, sums);
+    sums->total_a += (uint32_t)a;
+    sums->high_a += (uint32_t)(a >> 16);
+    sums->total_b += (uint32_t)b;
+    sums->high_b += (uint32_t)(b >> 16);
 #endif
 }
 

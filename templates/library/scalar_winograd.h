@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 #include "compiler.h"
+#include "scalar.h"
 
 /*
  * Winograd's F(2x2, 3x3), exact in integers: 16 products give 2x2 outputs, not 36. With d the 4x4 pixels that a tile of
@@ -85,6 +86,9 @@ static QCGEN_INLINE void qcgen_scalar_gather_s8(
     }
 }
 
+#if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)
+/* The sums of products are assembly. */
+#else
 /* Adds the products of a channel of both tiles with its weights of 1, 2 or 4 output channels. */
 static QCGEN_INLINE void qcgen_scalar_multiply_channel(
     const struct qcgen_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t width, int32_t *a,
@@ -150,6 +154,7 @@ static QCGEN_INLINE const int16_t *qcgen_scalar_multiply(
     } while (sums != end);
     return weights;
 }
+#endif
 
 /* The four outputs of a tile, row by row, times 4: At (sums) A, of sums that lie `step` apart. */
 static QCGEN_INLINE void qcgen_scalar_tile_outputs(const int32_t *sums, int32_t step, int32_t *outputs)

@@ -234,10 +234,14 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     reason = why_taps(prod(op.geometry.kernel), MAX_TAPS) or why_wraps(_packed(op, setting))
     if reason is not None:
         return reason
-    width = rows_of(op.geometry, core(setting)).width
-    columns = (i * width.stride + k * width.dilation for i, k in product(range(width.output), range(width.kernel)))
-    is_on = any(0 <= column - width.pad < width.copied for column in columns)
-    return None if is_on else "none of its taps meets the image"
+    planned = rows_of(op.geometry, core(setting))
+    return None if planned.count > 1 or _is_met(planned.width) else "none of its taps meets the image"
+
+
+def _is_met(width: SteppedAxis) -> bool:
+    """Whether a tap of a row lies on the image."""
+    taps = product(range(width.output), range(width.kernel))
+    return any(0 <= i * width.stride + k * width.dilation - width.pad < width.copied for i, k in taps)
 
 
 def _packed(op: Conv, setting: Setting) -> Packed:

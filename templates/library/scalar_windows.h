@@ -70,14 +70,16 @@ static QCGEN_INLINE void qcgen_scalar_find_window_s8(
     const struct qcgen_scalar_windows *w, const int8_t *image, struct qcgen_scalar_pixel *pixel, int32_t outside,
     const int8_t *padding, const int8_t **runs, int8_t *gathered)
 {
+    const struct qcgen_scalar_axis *const a = w->axes;
     const struct qcgen_scalar_pixel origin = { { 0, 0, 0, 0 } };
+    const int32_t planes = a[0].out * a[1].out, rows = planes * a[2].out;
     struct qcgen_scalar_pixel begin;
     int is_inside = 1;
     int32_t place = 0, elements = w->channels;
 
     QCGEN_UNROLLED
     for (int32_t i = 0; i < 4; i++) {
-        const struct qcgen_scalar_axis *const axis = &w->axes[i];
+        const struct qcgen_scalar_axis *const axis = &a[i];
         const int32_t last = axis->in - (axis->kernel - 1) * axis->dilation - 1; /* where a window inside may begin */
         const int is_never_beyond = axis->pad == 0 && (axis->out - 1) * axis->stride <= last;
         const int32_t first = (axis->out == 1 ? 0 : pixel->at[i] * axis->stride) - axis->pad;
@@ -88,9 +90,17 @@ static QCGEN_INLINE void qcgen_scalar_find_window_s8(
         begin.at[i] = first;
     }
     pixel->at[3]++;
-    for (int32_t i = 3; i > 0 && pixel->at[i] == w->axes[i].out; i--) {
-        pixel->at[i] = 0;
-        pixel->at[i - 1]++;
+    if (rows > 1 && pixel->at[3] == a[3].out) {
+        pixel->at[3] = 0;
+        pixel->at[2]++;
+        if (planes > 1 && pixel->at[2] == a[2].out) {
+            pixel->at[2] = 0;
+            pixel->at[1]++;
+            if (a[0].out > 1 && pixel->at[1] == a[1].out) {
+                pixel->at[1] = 0;
+                pixel->at[0]++;
+            }
+        }
     }
     if (is_inside || (gathered == 0 && padding == 0)) { /* without either no window leaves the image */
         qcgen_scalar_runs_s8(w, image + place * w->channels, &origin, 1, padding, runs, gathered);

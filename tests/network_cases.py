@@ -297,6 +297,14 @@ def pools() -> Iterator[Unit]:
         order = image_order(g.rank, True)
         op = MaxPool("pool", "MaxPool", tx, ty, g)
         yield Unit(f"max_{label}_{channels}_channels", op, (x,), (order,), order, target="cortex-m55")
+    for label, last in product(GEOMETRIES, (False, True)):  # compared as words
+        g = geometry(label, 2, 3)
+        x = codes((2, 3, *g.input), DType.INT8, 8)
+        tx = Tensor("x", DType.INT8, x.shape, NCHW)
+        ty = Tensor("y", DType.INT8, (2, 3, *g.output), NCHW)
+        order = image_order(g.rank, last)
+        name = f"max_{label}_{'last' if last else 'first'}_by_words"
+        yield Unit(name, MaxPool("pool", "MaxPool", tx, ty, g), (x,), (order,), order, target="cortex-m0")
     # An image that the model itself stores channels last.
     g = geometry("padded", 1, 3)
     x = codes((1, *g.input, 3), DType.INT8, 6)

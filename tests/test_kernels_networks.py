@@ -1,20 +1,27 @@
 """The kernels of pointwise operators, poolings, softmax and movements give the reference's outputs, bit for bit."""
 
+from dataclasses import replace
+
 import pytest
 from batch import require
 from marks import share_at_first, some_at_first
 from network_cases import UNITS
 from network_units import Library, Unit, difference, render
 
+from qcgen.cores import TARGETS
 from qcgen.ir.program import Conv, MatMul, MaxPool, OrionConv
 from qcgen.kernels import KERNELS
 from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
+from qcgen.kernels.pooling import prepare_max
 
 DSP_OPERATORS = {
     "arm_dsp/quantized_binary": ("QLinearAdd", "QLinearMul"),
     "arm_dsp/global_average_pool": ("GlobalAveragePool",),
     "arm_dsp/matmul": ("QLinearMatMul",),
 }
+
+WITH_BRANCHES = {"cortex-m0", "cortex-m23", "rv32imc", "scalar32"}
+"""Cores that choose the larger one of two numbers by a branch, without vectors of bytes."""
 
 
 @pytest.fixture(scope="module", params=some_at_first(["gcc", "clang"]))
@@ -63,6 +70,16 @@ def test_helium_serves_poolings_of_whole_vectors_of_channels():
     own = [unit for unit in UNITS if unit.target == "cortex-m55" and isinstance(unit.op, MaxPool)]
     served = {unit.kernel.name for unit in own}
     assert served == {"arm_mve/max_pool", "portable/max_pool"}
+
+
+def test_bytes_are_compared_as_words_where_a_choice_is_a_branch():
+    [unit] = [unit for unit in UNITS if unit.name == "max_square_s8_last_last"]
+    numbers = {}
+    for target in TARGETS:
+        setting = replace(unit, target=target).setting
+        numbers[target] = prepare_max(unit.op, setting).context.number
+    assert {target for target, number in numbers.items() if number == "int32_t"} == WITH_BRANCHES
+    assert {*numbers.values()} == {"int32_t", "int8_t"}
 
 
 def test_every_form_of_sums_and_products_occurs():

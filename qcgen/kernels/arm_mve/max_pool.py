@@ -45,7 +45,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     prepared = pooling.prepare_max(op, setting)
     context = prepared.context
     assert isinstance(context, pooling.MaxPoolContext)
-    context = MaxPoolContext(context.pooling, context.lowest, context.replaces, context.is_branchless)
+    context = MaxPoolContext(**vars(context))
     return replace(prepared, context=context)
 
 

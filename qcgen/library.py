@@ -19,6 +19,7 @@ FILES = (
     "integers.h",
     "soft_float.h",
     "float32.h",
+    "activations.h",
     "dynamic.h",
     "layer_norm.h",
     "dsp.h",

@@ -54,7 +54,6 @@ FILTERS = {
     "extent",
     "int32",
     "int64",
-    "negated",
     "one_line",
     "place",
     "real",

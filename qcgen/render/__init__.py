@@ -25,7 +25,6 @@ from qcgen.render.filters import (
     indent,
     int32,
     int64,
-    negated,
     one_line,
     place,
     real,
@@ -102,7 +101,7 @@ def environment() -> jinja2.Environment:
         place=place,
     )
     engine.filters.update(rows_at=rows_at, arguments=arguments, code_of=code_of)
-    engine.filters.update(one_line=one_line, real=real, negated=negated, indent=indent)
+    engine.filters.update(one_line=one_line, real=real, indent=indent)
     return engine
 
 

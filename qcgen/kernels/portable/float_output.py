@@ -10,7 +10,6 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import (
-    FloatActivation,
     FloatBinary,
     FloatOutput,
     FloatUnary,
@@ -20,7 +19,7 @@ from qcgen.ir.program import (
 )
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Stride, broadcast_strides, constant_order, nest_of, ordered, strides
-from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step
+from qcgen.kernels.portable.activation import NumberFunction, number_function
 from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
 from qcgen.kernels.portable.float_pointwise import SIGNS
 
@@ -69,8 +68,7 @@ class FloatOutputContext(Context):
     is_corrected: bool  # a zero point is subtracted
     wraps: bool  # modulo 2^32
     steps: tuple[FloatStep, ...]  # behind the Cast
-    activation: FloatActivation
-    bounds: Bounds  # those of Relu and Clip
+    activation: NumberFunction
     is_in_place: bool  # y may lie over x
 
 
@@ -115,7 +113,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     types |= {each.name: "const float" for each in operands if not each.is_single}
     nest = nest_of(op.y.shape, {**passing, "y": strides(op.y.shape, setting.y)})
     roles = {table.role for table in tables}
-    activation = output_step(last.activation) if isinstance(last, FloatUnary) else FloatActivation()
     in_place = (0,) if "x" in nest.same_places else ()
     context = FloatOutputContext(
         nest=nest,
@@ -131,8 +128,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         is_corrected=isinstance(first, ZeroPointCorrection),
         wraps=isinstance(first, ZeroPointCorrection) and wraps(first),
         steps=_steps(op, operands),
-        activation=activation,
-        bounds=bounds(activation),
+        activation=number_function(last.activation) if isinstance(last, FloatUnary) else NumberFunction(),
         is_in_place=bool(in_place),
     )
     return Prepared(tuple(tables), context, (), certificate, in_place)

@@ -68,6 +68,7 @@ FILTERS = {
     "last",
     "length",
     "map",
+    "trim",
     "reverse",
     "upper",
 }

@@ -177,7 +177,8 @@ MUTANTS = {
         "average_square_s8_first_0_ties", P + "average_pool.c.jinja", "<= 2 * guard", "< guard",
     ),
     "the lowest code of a normalization of channels": (
-        "instance_norm_s8_25_first", P + "instance_norm.c.jinja", "code < LOW ? LOW", "code < LOW + 1 ? LOW + 1",
+        "instance_norm_s8_25_first", "library/instance_norm.h",
+        "code < layer->y_low ? layer->y_low", "code < layer->y_low + 1 ? layer->y_low + 1",
     ),
     "ties of float16 rounded down": (
         "convert_float_to_float16", "library/float32.h", "0xfff + (magnitude >> 13 & 1)", "0xfff",

@@ -24,6 +24,9 @@ FILES = (
     "layer_norm.h",
     "instance_norm.h",
     "float_norms.h",
+    "softmax.h",
+    "float_softmax.h",
+    "integer_softmax.h",
     "dsp.h",
     "dsp_windows.h",
     "dsp_sums.h",
@@ -35,7 +38,7 @@ FILES = (
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
-_OF_BYTES = ("layer_norm.h", "instance_norm.h", "dsp_windows.h")
+_OF_BYTES = ("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h")
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
 _UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}

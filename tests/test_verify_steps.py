@@ -148,11 +148,11 @@ MUTANTS = {
         "above < (float)(HIGH - 1) ? above : (float)(HIGH - 1)",
     ),
     "ties of softmax rounded up": (
-        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "+ ((uint64_t)low & 1u)", "+ 1u",
+        "softmax_u8_0_1_10_500", "library/softmax.h", "+ ((uint64_t)low & 1u)", "+ 1u",
     ),
     "half the window of ties of softmax": (
-        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "((share + 1u) & ((UINT32_C(1) << BELOW) - 1u)) < 2u",
-        "(share & ((UINT32_C(1) << BELOW) - 1u)) < 1u",
+        "softmax_u8_0_1_10_500", "library/softmax.h", "((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u",
+        "(share & ((UINT32_C(1) << 12) - 1u)) < 1u",
     ),
     "an eighth of the base of a normalization's guard band": (
         FLAT, "library/layer_norm.h", "base = line->base +", "base = line->base / 8 +",

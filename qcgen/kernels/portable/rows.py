@@ -9,7 +9,7 @@ from typing import ClassVar
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Operator, Tensor, inputs_of
 from qcgen.ir.types import DType
-from qcgen.kernels.kernel import Order, Setting
+from qcgen.kernels.kernel import Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, loop_nest, strides
 
 
@@ -50,23 +50,6 @@ def rows_call(
         line=line,
         has_deviations=has_deviations,
     )
-
-
-@dataclass(frozen=True)
-class Rows(Context):
-    """The loops over the rows, and the distances between neighbours of a row."""
-
-    nest: LoopNest  # over the first elements of the rows
-    length: int  # elements of a row
-    x_along: int  # from one element of a row to the next
-    y_along: int  # the same of y
-
-
-def rows_of(x: Tensor, y: Tensor, x_order: Order, y_order: Order) -> Rows:
-    """The rows of x and y."""
-    x_steps, y_steps = strides(x.shape, x_order), strides(y.shape, y_order)
-    dimensions = [Dimension(size, {"x": i, "y": o}) for size, i, o in zip(x.shape[:-1], x_steps, y_steps, strict=False)]
-    return Rows(loop_nest(dimensions, ("x", "y"), {}), x.shape[-1], x_steps[-1], y_steps[-1])
 
 
 def of_bytes(dtype: DType) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
 from qcgen.cores import CONSTANT_TIME
 from qcgen.errors import prove
-from qcgen.ir.context import Context, Struct
+from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Scaling, Softmax, WideSoftmax
+from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Softmax, WideSoftmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
-from qcgen.kernels.portable.rows import Rows, RowsCall, in_place, rows_call, rows_of
+from qcgen.kernels.portable.rows import RowsCall, in_place, rows_call
 from qcgen.kernels.portable.words import words
 
 MOST_BITS = 15
@@ -65,20 +63,6 @@ def prepare_float(op: Operator, setting: Setting) -> Prepared:
     return Prepared((), context, (), Certificate(), in_place(op.x, setting))
 
 
-@dataclass(frozen=True)
-class IntegerSoftmaxContext(Context):
-    """The softmax of codes in TensorFlow Lite's fixed point."""
-
-    template: ClassVar[str] = "kernels/portable/integer_softmax.c.jinja"
-
-    rows: Rows
-    x_type: str  # of C
-    y_type: str  # of C
-    low: int  # the lowest code of y
-    high: int  # the highest code of y
-    right: int  # how far a share is to be shifted at most
-
-
 def why_not_integer(op: Operator, _setting: Setting) -> str | None:
     """Serves every softmax in fixed point."""
     return None if isinstance(op, IntegerSoftmax) else f"{op.op_type} is not a softmax in fixed point"
@@ -89,25 +73,14 @@ def prepare_integer(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, IntegerSoftmax)
     meaning = "exponentials of x - max x = -255, ..., 0, in units of 2^-31."
     constants = (Constants("exponentials", "int32_t", op.table, meaning),)
-    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
     low, high = op.y.dtype.low, op.y.dtype.high
-    context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, low, high, 43 - (high - low).bit_length())
+    codes = {"low": low, "high": high, "right": 43 - (high - low).bit_length()}
+    layer = Struct("integer_softmax", ("exponentials",), codes)
+    row = "integer_softmax_to_16_bits" if op.y.dtype.is_16_bit else "integer_softmax"
+    context = rows_call(op, setting, row, layer)
     certificate = Certificate(numbers={"kind": "integer softmax", "exponentials": op.table})
     places = in_place(op.x, setting) if op.x.dtype.bytes == op.y.dtype.bytes else ()
     return Prepared(constants, context, (), certificate, places)
-
-
-@dataclass(frozen=True)
-class IntegerLogSoftmaxContext(Context):
-    """The logarithms of the softmax of codes in TensorFlow Lite's fixed point."""
-
-    template: ClassVar[str] = "kernels/portable/integer_log_softmax.c.jinja"
-
-    rows: Rows
-    x_type: str  # of C
-    y_type: str  # of C
-    low: int  # the lowest code of y
-    high: int  # the highest code of y
 
 
 def why_not_integer_log(op: Operator, _setting: Setting) -> str | None:
@@ -122,19 +95,10 @@ def prepare_integer_log(op: Operator, setting: Setting) -> Prepared:
         Constants("exponentials", "int32_t", op.table, "exponentials of x - max x = -255, ..., 0, in units of 2^-19."),
         Constants("distances", "int32_t", op.distances, "what they are taken of, in units of 2^-26, none below -17."),
     )
-    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
-    context = IntegerLogSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, op.y.dtype.low, op.y.dtype.high)
+    codes = {"low": op.y.dtype.low, "high": op.y.dtype.high}
+    layer = Struct("integer_softmax", ("exponentials", "distances"), codes)
+    context = rows_call(op, setting, "integer_log_softmax", layer)
     return Prepared(constants, context, (), Certificate(), in_place(op.x, setting))
-
-
-@dataclass(frozen=True)
-class WideSoftmaxContext(Context):
-    """The softmax of int16 codes, by lines between numbers of tables."""
-
-    template: ClassVar[str] = "kernels/portable/wide_softmax.c.jinja"
-
-    rows: Rows
-    scale: Scaling  # of distances below the largest code
 
 
 def why_not_wide(op: Operator, _setting: Setting) -> str | None:
@@ -150,16 +114,15 @@ def prepare_wide(op: Operator, setting: Setting) -> Prepared:
         Constants("exponentials", "int16_t", op.exponentials, "exp(x), x from -10 to 0, in units of 2^-15."),
         Constants("reciprocals", "int16_t", op.reciprocals, "1 / (1 + v), v from 0 to 1, in units of 2^-15."),
     )
-    context = WideSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.scale)
+    by = {"multiplier": op.scale[0], "exponent": op.scale[1]}
+    context = rows_call(op, setting, "wide_softmax_row", Struct("wide_softmax", ("exponentials", "reciprocals"), by))
     return Prepared(constants, context, (), Certificate(), in_place(op.x, setting))
 
 
-WIDE_SOFTMAX = Kernel("portable/wide_softmax", WideSoftmaxContext, frozenset(), why_not_wide, prepare_wide)
+WIDE_SOFTMAX = Kernel("portable/wide_softmax", RowsCall, frozenset(), why_not_wide, prepare_wide)
 INTEGER_LOG_SOFTMAX = Kernel(
-    "portable/integer_log_softmax", IntegerLogSoftmaxContext, frozenset(), why_not_integer_log, prepare_integer_log
+    "portable/integer_log_softmax", RowsCall, frozenset(), why_not_integer_log, prepare_integer_log
 )
-INTEGER_SOFTMAX = Kernel(
-    "portable/integer_softmax", IntegerSoftmaxContext, frozenset(), why_not_integer, prepare_integer
-)
+INTEGER_SOFTMAX = Kernel("portable/integer_softmax", RowsCall, frozenset(), why_not_integer, prepare_integer)
 SOFTMAX = Kernel("portable/softmax", RowsCall, frozenset(), why_not, prepare)
 FLOAT_SOFTMAX = Kernel("portable/float_softmax", RowsCall, frozenset(), why_not_float, prepare_float)

@@ -1,4 +1,4 @@
-/* Float32 numbers with mean 0 and variance 1, by the operations of onnxruntime in their order. */
+/* Float32 numbers with mean 0 and variance 1, by onnxruntime's operations in their order; inlined into each layer. */
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ static inline float qcgen_float_norm_square(float number, float mean)
 }
 
 /* The sum of squares over a channel, in eight lanes, which are added up in pairs, then what is behind them. */
-static float qcgen_float_norm_squares(const float *x, int32_t step, int32_t count, float mean)
+static QCGEN_INLINE float qcgen_float_norm_squares(const float *x, int32_t step, int32_t count, float mean)
 {
     const int32_t eights = count - count % 8, fours = count - count % 4;
     float lanes[8] = {0.0f};
@@ -62,7 +62,7 @@ static float qcgen_float_norm_squares(const float *x, int32_t step, int32_t coun
 }
 
 /* Channel c, which begins at x and y; `place` is that of its first pixel in a tensor with channels first. */
-static void qcgen_float_instance_norm_channel(
+static QCGEN_INLINE void qcgen_float_instance_norm_channel(
     const struct qcgen_float_instance_norm *layer, const float *x, float *y, int32_t c, uint32_t place)
 {
     const int32_t pixels = layer->pixels, x_pixel = layer->x_pixel, y_pixel = layer->y_pixel;
@@ -77,7 +77,7 @@ static void qcgen_float_instance_norm_channel(
 }
 
 /* All channels. */
-QCGEN_SHARED static void qcgen_float_instance_norm_channels(
+static QCGEN_INLINE void qcgen_float_instance_norm_channels(
     const struct qcgen_float_instance_norm *layer, const float *x, float *y)
 {
     for (int32_t n = 0; n < layer->batch; n++) {
@@ -92,7 +92,7 @@ QCGEN_SHARED static void qcgen_float_instance_norm_channels(
 }
 
 /* A row, as onnxruntime computes short ones, and those of sums: equal numbers give exactly 0. */
-QCGEN_SHARED static void qcgen_float_layer_norm_one_by_one(
+static QCGEN_INLINE void qcgen_float_layer_norm_one_by_one(
     const struct qcgen_float_layer_norm *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
@@ -120,7 +120,7 @@ QCGEN_SHARED static void qcgen_float_layer_norm_one_by_one(
  * A row of eight numbers or more. Its mean is the first number plus the mean distance from it, in double: of equal
  * numbers exactly that number, even where a double is a float.
  */
-QCGEN_SHARED static void qcgen_float_layer_norm_row(
+static QCGEN_INLINE void qcgen_float_layer_norm_row(
     const struct qcgen_float_layer_norm *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;

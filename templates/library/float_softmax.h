@@ -2,6 +2,7 @@
 #pragma once
 #include <math.h>
 #include <stdint.h>
+#include "compiler.h"
 #include "float32.h"
 
 /* What a layer is. */
@@ -11,7 +12,7 @@ struct qcgen_float_softmax {
     int32_t y_along; /* the same of y */
 };
 
-static float qcgen_float_largest(const float *x, int32_t step, int32_t count)
+static QCGEN_INLINE float qcgen_float_largest(const float *x, int32_t step, int32_t count)
 {
     float largest = x[0];
 
@@ -35,7 +36,7 @@ static float qcgen_float_sum_of_lanes(float *lanes)
     return sum;
 }
 
-static void qcgen_float_softmax_row(const struct qcgen_float_softmax *layer, const float *in, float *out)
+static QCGEN_INLINE void qcgen_float_softmax_row(const struct qcgen_float_softmax *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const float largest = qcgen_float_largest(in, x_along, length);
@@ -55,7 +56,8 @@ static void qcgen_float_softmax_row(const struct qcgen_float_softmax *layer, con
 }
 
 /* Logarithms of the shares. */
-static void qcgen_float_log_softmax_row(const struct qcgen_float_softmax *layer, const float *in, float *out)
+static QCGEN_INLINE void qcgen_float_log_softmax_row(
+    const struct qcgen_float_softmax *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const float largest = qcgen_float_largest(in, x_along, length);
@@ -72,7 +74,8 @@ static void qcgen_float_log_softmax_row(const struct qcgen_float_softmax *layer,
 }
 
 /* The same by the C library, one after the other. */
-static void qcgen_float_log_softmax_by_library(const struct qcgen_float_softmax *layer, const float *in, float *out)
+static QCGEN_INLINE void qcgen_float_log_softmax_by_library(
+    const struct qcgen_float_softmax *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const float largest = qcgen_float_largest(in, x_along, length);

@@ -137,7 +137,7 @@ static void qcgen_instance_norm_channel_s8(const struct qcgen_instance_norm *lay
 
 /* All channels. Where they have more pixels than there are codes, `squares` has room for 256 words, else it is NULL:
    each code is squared, and its output found, once for a channel. */
-QCGEN_SHARED static void qcgen_instance_norm_s8(
+static void qcgen_instance_norm_s8(
     const struct qcgen_instance_norm *layer, const int8_t *x, uint8_t *y, uint32_t *squares)
 {
     for (int32_t n = 0; n < layer->batch; n++) {

@@ -1,6 +1,7 @@
 /* Softmax of rows of int8_t codes in the fixed point of TensorFlow Lite; that of uint8_t has u8 for s8. */
 #pragma once
 #include <stdint.h>
+#include "compiler.h"
 #include "integers.h"
 
 /* What a layer is. */
@@ -113,7 +114,7 @@ static int32_t qcgen_softmax_between(const int16_t *table, int32_t value)
 }
 
 /* A row of int16_t codes, by lines between the numbers of tables. */
-static void qcgen_wide_softmax_row(const struct qcgen_wide_softmax *layer, const int16_t *in, int16_t *out)
+static QCGEN_INLINE void qcgen_wide_softmax_row(const struct qcgen_wide_softmax *layer, const int16_t *in, int16_t *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     int32_t largest = in[0];
@@ -146,7 +147,7 @@ static void qcgen_wide_softmax_row(const struct qcgen_wide_softmax *layer, const
 }
 
 /* What is added to an element of a row for its place in the tables. */
-static int32_t qcgen_integer_softmax_first_s8(const struct qcgen_integer_softmax *layer, const int8_t *in)
+static QCGEN_INLINE int32_t qcgen_integer_softmax_first_s8(const struct qcgen_integer_softmax *layer, const int8_t *in)
 {
     int32_t largest = in[0];
 
@@ -157,7 +158,7 @@ static int32_t qcgen_integer_softmax_first_s8(const struct qcgen_integer_softmax
 }
 
 /* Sets `first` to that, and `right` to how far shares are to be shifted; returns by what they are multiplied before. */
-static int32_t qcgen_integer_softmax_scale_s8(
+static QCGEN_INLINE int32_t qcgen_integer_softmax_scale_s8(
     const struct qcgen_integer_softmax *layer, const int8_t *in, int32_t *first, int32_t *right)
 {
     uint32_t sum = 0; /* of exponentials, in units of 2^-19 */
@@ -177,7 +178,7 @@ static int32_t qcgen_integer_softmax_scale_s8(
 }
 
 /* The code of an exponential. */
-static int32_t qcgen_integer_softmax_code(
+static QCGEN_INLINE int32_t qcgen_integer_softmax_code(
     const struct qcgen_integer_softmax *layer, int32_t exponential, int32_t scale, int32_t right)
 {
     const int32_t share = qcgen_softmax_fixed_product(scale, exponential);
@@ -187,7 +188,8 @@ static int32_t qcgen_integer_softmax_code(
 }
 
 /* A row whose codes have 8 bits, too. */
-static void qcgen_integer_softmax_s8(const struct qcgen_integer_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_integer_softmax_s8(
+    const struct qcgen_integer_softmax *layer, const int8_t *in, uint8_t *out)
 {
     int32_t first, right;
     const int32_t scale = qcgen_integer_softmax_scale_s8(layer, in, &first, &right);
@@ -200,7 +202,7 @@ static void qcgen_integer_softmax_s8(const struct qcgen_integer_softmax *layer, 
 }
 
 /* A row whose codes become int16_t. */
-static void qcgen_integer_softmax_to_16_bits_s8(
+static QCGEN_INLINE void qcgen_integer_softmax_to_16_bits_s8(
     const struct qcgen_integer_softmax *layer, const int8_t *in, int16_t *out)
 {
     int32_t first, right;
@@ -214,7 +216,8 @@ static void qcgen_integer_softmax_to_16_bits_s8(
 }
 
 /* The logarithms of the shares of a row. */
-static void qcgen_integer_log_softmax_s8(const struct qcgen_integer_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_integer_log_softmax_s8(
+    const struct qcgen_integer_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const int32_t first = qcgen_integer_softmax_first_s8(layer, in), low = layer->low, high = layer->high;
     int32_t sum = 0; /* of exponentials, in units of 2^-19 */

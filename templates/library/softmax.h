@@ -11,14 +11,14 @@ struct qcgen_softmax {
     int32_t length; /* elements of a row */
     int32_t x_along; /* from one element of a row of x to the next */
     int32_t y_along; /* the same of y */
-    uint32_t factor; /* what shares of the sum are multiplied by: codes, and below 2^bits */
+    uint32_t factor; /* what shares of the sum are multiplied by, below 2^bits; by reciprocals they need 15 at most */
     int32_t bits;
     int32_t zero_point; /* of y */
     int32_t high; /* the highest code of y */
 };
 
 /* The largest element of a row. */
-static int32_t qcgen_softmax_largest_s8(const struct qcgen_softmax *layer, const int8_t *in)
+static QCGEN_INLINE int32_t qcgen_softmax_largest_s8(const struct qcgen_softmax *layer, const int8_t *in)
 {
     const int32_t length = layer->length, along = layer->x_along;
     int32_t largest = in[0];
@@ -30,7 +30,7 @@ static int32_t qcgen_softmax_largest_s8(const struct qcgen_softmax *layer, const
 }
 
 /* The sum of the exponentials of a row in float32; `first` plus an element is its place in their table. */
-static uint32_t qcgen_softmax_sum_s8(const struct qcgen_softmax *layer, const int8_t *in, int32_t first)
+static QCGEN_INLINE uint32_t qcgen_softmax_sum_s8(const struct qcgen_softmax *layer, const int8_t *in, int32_t first)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, along = layer->x_along;
@@ -43,22 +43,11 @@ static uint32_t qcgen_softmax_sum_s8(const struct qcgen_softmax *layer, const in
 }
 
 /* How far the exponent of `part` is below that of `sum`: from bits + 2 on the share is less than half a code. */
-static QCGEN_INLINE uint32_t qcgen_softmax_gap(const struct qcgen_softmax *layer, uint32_t part, uint32_t sum)
+static QCGEN_INLINE uint32_t qcgen_softmax_gap(uint32_t part, uint32_t sum)
 {
     const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
-    const uint32_t difference = (sum >> 23) - (part >> 23) + is_normal - 1u;
-    const uint32_t most = (uint32_t)layer->bits + 2u;
 
-    return difference < most ? difference : most;
-}
-
-/* The same by the same steps for all words. */
-static QCGEN_INLINE uint32_t qcgen_softmax_constant_gap(const struct qcgen_softmax *layer, uint32_t part, uint32_t sum)
-{
-    const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
-    const uint32_t difference = (sum >> 23) - (part >> 23) + is_normal - 1u;
-
-    return (uint32_t)qcgen_at_most((int32_t)difference, layer->bits + 2);
+    return (sum >> 23) - (part >> 23) + is_normal - 1u;
 }
 
 /* The significand of a word, with its hidden bit. */
@@ -75,8 +64,9 @@ static QCGEN_INLINE uint32_t qcgen_softmax_significand(uint32_t word)
  */
 static int32_t qcgen_softmax_divided(const struct qcgen_softmax *layer, uint32_t part, uint32_t sum)
 {
+    const uint32_t gap = qcgen_softmax_gap(part, sum), most = (uint32_t)layer->bits + 2u;
     const uint32_t addend = qcgen_softmax_significand(part);
-    const uint64_t divisor = (uint64_t)qcgen_softmax_significand(sum) << qcgen_softmax_gap(layer, part, sum);
+    const uint64_t divisor = (uint64_t)qcgen_softmax_significand(sum) << (gap < most ? gap : most);
     uint64_t rest = 0;
     int32_t quotient = 0;
 
@@ -120,9 +110,10 @@ static QCGEN_INLINE uint32_t qcgen_softmax_product(uint32_t part, uint32_t recip
 }
 
 /* Whichever of `low` and the next number is nearest to the share, half way the even one. */
-static int32_t qcgen_softmax_nearest(
-    const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t gap, uint32_t low)
+QCGEN_NOINLINE static int32_t qcgen_softmax_nearest(
+    const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t low)
 {
+    const int32_t gap = qcgen_at_most((int32_t)qcgen_softmax_gap(part, sum), 17);
     const uint64_t divisor = (uint64_t)qcgen_softmax_significand(sum) << gap;
     const uint64_t twice = 2u * (uint64_t)qcgen_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
     const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
@@ -130,30 +121,30 @@ static int32_t qcgen_softmax_nearest(
     return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
 }
 
-/* The same by the reciprocal of the sum. */
-QCGEN_NOINLINE static int32_t qcgen_softmax_share(
+/* The share by the reciprocal of the sum. */
+static QCGEN_INLINE int32_t qcgen_softmax_share(
     const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t gap = qcgen_softmax_gap(layer, part, sum);
-    const uint32_t share = qcgen_softmax_product(part, reciprocal, gap);
+    const uint32_t gap = qcgen_softmax_gap(part, sum);
+    const uint32_t share = qcgen_softmax_product(part, reciprocal, gap < 17u ? gap : 17u);
 
-    if (((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u) { /* a tie may be nearer than that */
-        return qcgen_softmax_nearest(layer, part, sum, gap, (share - 1u) >> 12);
+    if (QCGEN_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
+        return qcgen_softmax_nearest(layer, part, sum, (share - 1u) >> 12);
     }
     return (int32_t)(share >> 12);
 }
 
 /* The same by the same steps for all words. */
-static int32_t qcgen_softmax_constant_share(
+static QCGEN_INLINE int32_t qcgen_softmax_constant_share(
     const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t gap = qcgen_softmax_constant_gap(layer, part, sum);
+    const uint32_t gap = (uint32_t)qcgen_at_most((int32_t)qcgen_softmax_gap(part, sum), 17);
 
-    return qcgen_softmax_nearest(layer, part, sum, gap, (qcgen_softmax_product(part, reciprocal, gap) - 1u) >> 12);
+    return qcgen_softmax_nearest(layer, part, sum, (qcgen_softmax_product(part, reciprocal, gap) - 1u) >> 12);
 }
 
 /* A row, its shares by the reciprocal of their sum. */
-static void qcgen_softmax_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_softmax_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
@@ -171,7 +162,7 @@ static void qcgen_softmax_s8(const struct qcgen_softmax *layer, const int8_t *in
 }
 
 /* The largest element of a row, by the same steps for all. */
-static int32_t qcgen_softmax_constant_largest_s8(const struct qcgen_softmax *layer, const int8_t *in)
+static QCGEN_INLINE int32_t qcgen_softmax_constant_largest_s8(const struct qcgen_softmax *layer, const int8_t *in)
 {
     const int32_t length = layer->length, along = layer->x_along;
     int32_t largest = in[0];
@@ -183,7 +174,7 @@ static int32_t qcgen_softmax_constant_largest_s8(const struct qcgen_softmax *lay
 }
 
 /* A row, by the same steps for all. */
-static void qcgen_softmax_constant_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_softmax_constant_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const int32_t first = 255 - qcgen_softmax_constant_largest_s8(layer, in);
     const uint32_t sum = qcgen_softmax_sum_s8(layer, in, first);
@@ -198,7 +189,7 @@ static void qcgen_softmax_constant_s8(const struct qcgen_softmax *layer, const i
 }
 
 /* A row, its shares by division, which few outputs take less time for where products of 64 bits are function calls. */
-static void qcgen_softmax_by_division_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_softmax_by_division_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const int32_t first = 255 - qcgen_softmax_largest_s8(layer, in);
     const uint32_t sum = qcgen_softmax_sum_s8(layer, in, first);

@@ -149,7 +149,7 @@ def _body(plan: Plan, call: Call) -> str:
     """A node's functions, without its tables, or those that it shares."""
     template = environment().get_template(call.template)
     tables = tables_of(plan, call)
-    return template.render(
+    text = template.render(
         _with_numbers(names_of(call.context), call, tables),
         prefix=plan.prefix,
         symbol=call.symbol if call.shared is None else call.shared.symbol,
@@ -158,6 +158,7 @@ def _body(plan: Plan, call: Call) -> str:
         op=call.op,
         layer_type="" if call.shared is None else struct_of(call.shared),
     )
+    return text.replace("{\n\n", "{\n")  # of a function without numbers
 
 
 def _with_numbers(names: dict[str, object], call: Call, tables: Mapping[str, str]) -> dict[str, object]:

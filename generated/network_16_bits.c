@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x956aff8c
+#if NETWORK_16_BITS_HEADER_ID != 0x8e393f04
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -370,11 +370,10 @@ NETWORK_16_BITS_CODE_ATTR static void network_16_bits_gained(const int16_t *a, i
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int16_t *const a_run = a + i0 * A_STEP_0;
-        const int16_t *const b_run = b;
         int16_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = network_16_bits_gained_code(a_run[i], b_run[i]);
+            y_run[i] = network_16_bits_gained_code(a_run[i], b[i]);
         }
     }
 }

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x79d60894
+#if NETWORK_QDQ_HEADER_ID != 0xd3f3ca29
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -361,6 +361,58 @@ NETWORK_QDQ_CODE_ATTR static float network_qdq_fused_exponential(float x)
     word = (uint32_t)(exponent < -60 ? exponent + 191 : exponent + 63) << 23;
     (void)memcpy(&number, &word, sizeof number);
     return p * number * (exponent < -60 ? 5.42101086e-20f : 1.84467441e19f); /* 2^-64, 2^64 */
+}
+
+/* What a layer is. */
+struct network_qdq_float_softmax {
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+};
+
+static NETWORK_QDQ_INLINE float network_qdq_float_largest(
+    const float *x, int32_t step, int32_t count)
+{
+    float largest = x[0];
+
+    for (int32_t j = 1; j < count; j++) {
+        largest = x[j * step] > largest ? x[j * step] : largest;
+    }
+    return largest;
+}
+
+/* The sum of sixteen sums, which it overwrites: so onnxruntime adds exponentials up on x86-64 with AVX512F. */
+NETWORK_QDQ_CODE_ATTR static float network_qdq_float_sum_of_lanes(float *lanes)
+{
+    float sum = 0.0f;
+
+    for (int32_t i = 0; i < 8; i++) {
+        lanes[i] += lanes[i + 8];
+    }
+    for (int32_t i = 0; i < 8; i += 4) {
+        sum += (lanes[i] + lanes[i + 1]) + (lanes[i + 2] + lanes[i + 3]);
+    }
+    return sum;
+}
+
+static NETWORK_QDQ_INLINE void network_qdq_float_softmax_row(
+    const struct network_qdq_float_softmax *layer, const float *in, float *out)
+{
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    const float largest = network_qdq_float_largest(in, x_along, length);
+    float lanes[16] = {0.0f};
+    float share;
+
+    for (int32_t j = 0; j < length; j++) {
+        const float e = network_qdq_fused_exponential(in[j * x_along] - largest);
+
+        out[j * y_along] = e;
+        lanes[j % 16] += e;
+    }
+    share = 1.0f / network_qdq_float_sum_of_lanes(lanes);
+    for (int32_t j = 0; j < length; j++) {
+        out[j * y_along] *= share;
+    }
 }
 
 /*
@@ -872,48 +924,16 @@ NETWORK_QDQ_CODE_ATTR static void network_qdq_n9_by_pixel_q_dq(const uint8_t *re
     }
 }
 
-/*
- * network_qdq_y: one row. No exponent is positive, so no exponential overflows, and their sum is at least 1.
- * They are added up side by side as onnxruntime does on x86-64 with AVX512F: their sum depends on the order.
- */
-NETWORK_QDQ_CODE_ATTR static void network_qdq_y_row(const float *in, float *out)
-{
-    enum { LENGTH = 6, LANES = 16 };
-    float largest = in[0];
-    float sum = 0.0f;
-    float sums[LANES], share;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    for (int32_t lane = 0; lane < LANES; lane++) {
-        sums[lane] = 0.0f;
-    }
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const float e = network_qdq_fused_exponential(in[j] - largest);
-
-        out[j] = e;
-        sums[j % LANES] += e;
-    }
-    for (int32_t half = LANES / 2; half < LANES; half++) {
-        sums[half - LANES / 2] += sums[half];
-    }
-    for (int32_t lane = 0; lane < LANES / 2; lane += 4) {
-        sum += (sums[lane] + sums[lane + 1]) + (sums[lane + 2] + sums[lane + 3]);
-    }
-    share = 1.0f / sum;
-    for (int32_t j = 0; j < LENGTH; j++) {
-        out[j] *= share;
-    }
-}
-
 /* y: Softmax. */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_y(const float *x, float *y)
 {
     enum { COUNT = 48, X_STEP = 6, Y_STEP = 6 };
+    NETWORK_QDQ_CONST_ATTR static const struct network_qdq_float_softmax layer = {
+        .length = 6, .x_along = 1, .y_along = 1,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        network_qdq_y_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        network_qdq_float_softmax_row(&layer, &x[i * X_STEP], &y[i * Y_STEP]);
     }
 }
 

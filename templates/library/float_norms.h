@@ -38,7 +38,8 @@ static inline float qcgen_float_norm_square(float number, float mean)
 }
 
 /* The sum of squares over a channel, in eight lanes, which are added up in pairs, then what is behind them. */
-static QCGEN_INLINE float qcgen_float_norm_squares(const float *x, int32_t step, int32_t count, float mean)
+static QCGEN_INLINE float qcgen_float_norm_squares(
+    const float *x, int32_t step, int32_t count, float mean)
 {
     const int32_t eights = count - count % 8, fours = count - count % 4;
     float lanes[8] = {0.0f};

@@ -12,7 +12,8 @@ struct qcgen_float_softmax {
     int32_t y_along; /* the same of y */
 };
 
-static QCGEN_INLINE float qcgen_float_largest(const float *x, int32_t step, int32_t count)
+static QCGEN_INLINE float qcgen_float_largest(
+    const float *x, int32_t step, int32_t count)
 {
     float largest = x[0];
 
@@ -36,7 +37,8 @@ static float qcgen_float_sum_of_lanes(float *lanes)
     return sum;
 }
 
-static QCGEN_INLINE void qcgen_float_softmax_row(const struct qcgen_float_softmax *layer, const float *in, float *out)
+static QCGEN_INLINE void qcgen_float_softmax_row(
+    const struct qcgen_float_softmax *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const float largest = qcgen_float_largest(in, x_along, length);

@@ -114,7 +114,8 @@ static int32_t qcgen_softmax_between(const int16_t *table, int32_t value)
 }
 
 /* A row of int16_t codes, by lines between the numbers of tables. */
-static QCGEN_INLINE void qcgen_wide_softmax_row(const struct qcgen_wide_softmax *layer, const int16_t *in, int16_t *out)
+static QCGEN_INLINE void qcgen_wide_softmax_row(
+    const struct qcgen_wide_softmax *layer, const int16_t *in, int16_t *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     int32_t largest = in[0];
@@ -147,7 +148,8 @@ static QCGEN_INLINE void qcgen_wide_softmax_row(const struct qcgen_wide_softmax 
 }
 
 /* What is added to an element of a row for its place in the tables. */
-static QCGEN_INLINE int32_t qcgen_integer_softmax_first_s8(const struct qcgen_integer_softmax *layer, const int8_t *in)
+static QCGEN_INLINE int32_t qcgen_integer_softmax_first_s8(
+    const struct qcgen_integer_softmax *layer, const int8_t *in)
 {
     int32_t largest = in[0];
 

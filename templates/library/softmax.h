@@ -18,7 +18,8 @@ struct qcgen_softmax {
 };
 
 /* The largest element of a row. */
-static QCGEN_INLINE int32_t qcgen_softmax_largest_s8(const struct qcgen_softmax *layer, const int8_t *in)
+static QCGEN_INLINE int32_t qcgen_softmax_largest_s8(
+    const struct qcgen_softmax *layer, const int8_t *in)
 {
     const int32_t length = layer->length, along = layer->x_along;
     int32_t largest = in[0];
@@ -30,7 +31,8 @@ static QCGEN_INLINE int32_t qcgen_softmax_largest_s8(const struct qcgen_softmax 
 }
 
 /* The sum of the exponentials of a row in float32; `first` plus an element is its place in their table. */
-static QCGEN_INLINE uint32_t qcgen_softmax_sum_s8(const struct qcgen_softmax *layer, const int8_t *in, int32_t first)
+static QCGEN_INLINE uint32_t qcgen_softmax_sum_s8(
+    const struct qcgen_softmax *layer, const int8_t *in, int32_t first)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, along = layer->x_along;
@@ -62,7 +64,8 @@ static QCGEN_INLINE uint32_t qcgen_softmax_significand(uint32_t word)
  * The factor times the share of an exponential in the sum of its row, to the nearest integer, half to even. Both are
  * words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
  */
-static int32_t qcgen_softmax_divided(const struct qcgen_softmax *layer, uint32_t part, uint32_t sum)
+static int32_t qcgen_softmax_divided(
+    const struct qcgen_softmax *layer, uint32_t part, uint32_t sum)
 {
     const uint32_t gap = qcgen_softmax_gap(part, sum), most = (uint32_t)layer->bits + 2u;
     const uint32_t addend = qcgen_softmax_significand(part);
@@ -87,7 +90,8 @@ static int32_t qcgen_softmax_divided(const struct qcgen_softmax *layer, uint32_t
 }
 
 /* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
-static uint32_t qcgen_softmax_reciprocal(const struct qcgen_softmax *layer, uint32_t sum)
+static uint32_t qcgen_softmax_reciprocal(
+    const struct qcgen_softmax *layer, uint32_t sum)
 {
     const uint32_t significand = qcgen_softmax_significand(sum);
     uint32_t rest = layer->factor;
@@ -102,7 +106,8 @@ static uint32_t qcgen_softmax_reciprocal(const struct qcgen_softmax *layer, uint
 }
 
 /* The share by the reciprocal, in units of 2^-12 of a code: at most 1 + 2^-4 units too low, half a code added. */
-static QCGEN_INLINE uint32_t qcgen_softmax_product(uint32_t part, uint32_t reciprocal, uint32_t gap)
+static QCGEN_INLINE uint32_t qcgen_softmax_product(
+    uint32_t part, uint32_t reciprocal, uint32_t gap)
 {
     const uint32_t product = (uint32_t)(((uint64_t)(qcgen_softmax_significand(part) << 8) * reciprocal) >> 32);
 
@@ -144,7 +149,8 @@ static QCGEN_INLINE int32_t qcgen_softmax_constant_share(
 }
 
 /* A row, its shares by the reciprocal of their sum. */
-static QCGEN_INLINE void qcgen_softmax_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_softmax_s8(
+    const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
@@ -162,7 +168,8 @@ static QCGEN_INLINE void qcgen_softmax_s8(const struct qcgen_softmax *layer, con
 }
 
 /* The largest element of a row, by the same steps for all. */
-static QCGEN_INLINE int32_t qcgen_softmax_constant_largest_s8(const struct qcgen_softmax *layer, const int8_t *in)
+static QCGEN_INLINE int32_t qcgen_softmax_constant_largest_s8(
+    const struct qcgen_softmax *layer, const int8_t *in)
 {
     const int32_t length = layer->length, along = layer->x_along;
     int32_t largest = in[0];
@@ -174,7 +181,8 @@ static QCGEN_INLINE int32_t qcgen_softmax_constant_largest_s8(const struct qcgen
 }
 
 /* A row, by the same steps for all. */
-static QCGEN_INLINE void qcgen_softmax_constant_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_softmax_constant_s8(
+    const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const int32_t first = 255 - qcgen_softmax_constant_largest_s8(layer, in);
     const uint32_t sum = qcgen_softmax_sum_s8(layer, in, first);
@@ -189,7 +197,8 @@ static QCGEN_INLINE void qcgen_softmax_constant_s8(const struct qcgen_softmax *l
 }
 
 /* A row, its shares by division, which few outputs take less time for where products of 64 bits are function calls. */
-static QCGEN_INLINE void qcgen_softmax_by_division_s8(const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
+static QCGEN_INLINE void qcgen_softmax_by_division_s8(
+    const struct qcgen_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const int32_t first = 255 - qcgen_softmax_largest_s8(layer, in);
     const uint32_t sum = qcgen_softmax_sum_s8(layer, in, first);

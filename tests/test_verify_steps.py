@@ -144,8 +144,8 @@ def test_a_row_in_which_no_element_can_be_raised_or_lowered_is_left_out(code):
 P = "kernels/portable/"
 MUTANTS = {
     "QuantizeLinear clamped one too low": (
-        "quantize_s8_0_5_0", P + "quantize.c.jinja", "above < (float)HIGH ? above : (float)HIGH",
-        "above < (float)(HIGH - 1) ? above : (float)(HIGH - 1)",
+        "quantize_s8_0_5_0", "library/float32.h", "above < (float)high ? above : (float)high",
+        "above < (float)(high - 1) ? above : (float)(high - 1)",
     ),
     "ties of softmax rounded up": (
         "softmax_u8_0_1_10_500", "library/softmax.h", "+ ((uint64_t)low & 1u)", "+ 1u",
@@ -168,7 +168,8 @@ MUTANTS = {
         "(INT64_C(1) << (shift - 1))",
     ),
     "ties of products of 16 bits rounded up": (
-        "wide_mul_int16", P + "wide_binary.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)",
+        "wide_mul_int16", "library/float32.h", "rintf(qcgen_quotient_within(number, scale, low, high))",
+        "floorf(qcgen_quotient_within(number, scale, low, high) + 0.5f)",
     ),
     "pairs of codes beside a line, looked up wrongly": (
         "mul_s8_wide", P + "pair_line.c.jinja", "half - 1] - pair)", "half - 1] - pair - 1)",
@@ -228,7 +229,8 @@ def test_verify_says_what_was_driven(tmp_path, capsys):
 
 def test_verify_fails_and_names_the_node_if_a_code_beside_a_step_is_wrong(mutate, tmp_path, capsys):
     require("gcc")
-    mutate(P + "quantize.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)")
+    within = "qcgen_quotient_within(number, scale, low, high)"
+    mutate("library/float32.h", f"rintf({within})", f"floorf({within} + 0.5f)")
     model = tmp_path / "m.onnx"
     model.write_bytes(quantize_model().SerializeToString())
     assert main(["verify", str(model)]) == 1

@@ -1,4 +1,4 @@
-/* Functions of one number in float32, as onnxruntime computes them. NaN stays NaN, but for a thresholded Relu. */
+/* Functions of one number and of two in float32, as onnxruntime computes them. NaN stays NaN, but for a thresholded Relu. */
 #pragma once
 #include <math.h>
 #include "float32.h"
@@ -138,4 +138,24 @@ static inline float qcgen_float_square(float value)
 static inline float qcgen_float_thresholded_relu(float value, float alpha)
 {
     return value > alpha ? value : 0.0f;
+}
+
+static inline float qcgen_float_larger(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+static inline float qcgen_float_smaller(float a, float b)
+{
+    return a < b || a != a ? a : b;
+}
+
+static inline float qcgen_float_power(float a, float b)
+{
+    return powf(a, b);
+}
+
+static inline float qcgen_float_prelu(float value, float slope)
+{
+    return value < 0.0f ? slope * value : value;
 }

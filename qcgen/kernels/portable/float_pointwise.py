@@ -32,14 +32,15 @@ class BinaryContext(Context):
     template: ClassVar[str] = "kernels/portable/float_binary.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
-    kind: str  # what has no operator in C is a function of its own
-    sign: str  # the operator in C, of the other kinds
+    sign: str  # the operator in C; "": a function
+    function: str  # of the library
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
     is_in_place: bool  # y may lie over an operand
 
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_FUNCTIONS = {"max": "float_larger", "min": "float_smaller", "pow": "float_power", "prelu": "float_prelu"}
 
 
 def why_not_unary(op: Operator, _setting: Setting) -> str | None:
@@ -68,8 +69,8 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     in_place = in_place_operands(op.a, op.b, nest, setting)
     context = BinaryContext(
         nest=nest,
-        kind=op.kind,
         sign=SIGNS.get(op.kind, ""),
+        function=_FUNCTIONS.get(op.kind, ""),
         given=tuple(name for name in ("a", "b") if name not in tables),
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xd3f3ca29
+#if NETWORK_QDQ_HEADER_ID != 0x1b98db77
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -313,6 +313,24 @@ NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_multiply_add(uint32
                              : network_qdq_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
+/* A quotient, rounded to float32 and limited; NaN gives the lowest number. */
+static NETWORK_QDQ_INLINE float network_qdq_quotient_within(float number, float divisor, int32_t low, int32_t high)
+{
+    const float quotient = number / divisor;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return above < (float)high ? above : (float)high;
+}
+
+/*
+ * The code of a number less the zero point, as onnxruntime finds it: rounded half to even, which is the rounding that a
+ * program starts with. The limits are those of the type, less the zero point.
+ */
+static NETWORK_QDQ_INLINE int32_t network_qdq_quantized(float number, float scale, int32_t low, int32_t high)
+{
+    return (int32_t)rintf(network_qdq_quotient_within(number, scale, low, high));
+}
+
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 NETWORK_QDQ_CODE_ATTR static inline float network_qdq_fused(float a, float b, float c)
 {
@@ -415,22 +433,14 @@ static NETWORK_QDQ_INLINE void network_qdq_float_softmax_row(
     }
 }
 
-/*
- * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
- * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
- */
+/* x_q: QuantizeLinear. */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_x_q(const float *restrict x, uint8_t *restrict y)
 {
-    /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 128, ZERO_POINT = 120, LOW = -120, HIGH = 135 };
     const float scale = 0.0173f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / scale;
-        const float above = quotient > (float)LOW ? quotient : (float)LOW;
-        const float inside = above < (float)HIGH ? above : (float)HIGH;
-
-        y[i] = (uint8_t)((int32_t)rintf(inside) + ZERO_POINT);
+        y[i] = (uint8_t)(network_qdq_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
     }
 }
 

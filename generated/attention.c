@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x0e707cbd
+#if ATTENTION_HEADER_ID != 0x79ab6486
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -109,21 +109,6 @@ typedef char attention_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 ATTENTION_CODE_ATTR static int32_t attention_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
-}
-
-/* -1 if a < b, else 0; without a branch on any core, for all numbers. */
-static ATTENTION_INLINE int32_t attention_less(int32_t a, int32_t b)
-{
-    const uint32_t difference = (uint32_t)a - (uint32_t)b;
-
-    /* The sign of the difference, reversed where it overflows. */
-    return -(int32_t)((difference ^ ((uint32_t)(a ^ b) & (difference ^ (uint32_t)a))) >> 31);
-}
-
-/* The smaller of two numbers. */
-static ATTENTION_INLINE int32_t attention_at_most(int32_t value, int32_t high)
-{
-    return value ^ ((value ^ high) & attention_less(high, value));
 }
 
 /*
@@ -247,11 +232,19 @@ static ATTENTION_INLINE uint32_t attention_softmax_significand(uint32_t word)
     return (word & ((UINT32_C(1) << 23) - 1u)) | is_normal << 23;
 }
 
+/* The same of a sum, which is at least 1. */
+static ATTENTION_INLINE uint32_t attention_softmax_divisor(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+
+    return (sum & (hidden - 1u)) | hidden;
+}
+
 /* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
 ATTENTION_CODE_ATTR static uint32_t attention_softmax_reciprocal(
     const struct attention_softmax *layer, uint32_t sum)
 {
-    const uint32_t significand = attention_softmax_significand(sum);
+    const uint32_t significand = attention_softmax_divisor(sum);
     uint32_t rest = layer->factor;
     uint32_t quotient = 0;
 
@@ -272,12 +265,10 @@ static ATTENTION_INLINE uint32_t attention_softmax_product(
     return (product >> (4u + gap)) + (UINT32_C(1) << 11);
 }
 
-/* Whichever of `low` and the next number is nearest to the share, half way the even one. */
+/* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
 ATTENTION_NOINLINE static int32_t attention_softmax_nearest(
-    const struct attention_softmax *layer, uint32_t part, uint32_t sum, uint32_t low)
+    const struct attention_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
 {
-    const int32_t gap = attention_at_most((int32_t)attention_softmax_gap(part, sum), 17);
-    const uint64_t divisor = (uint64_t)attention_softmax_significand(sum) << gap;
     const uint64_t twice = 2u * (uint64_t)attention_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
     const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
 
@@ -288,11 +279,12 @@ ATTENTION_NOINLINE static int32_t attention_softmax_nearest(
 static ATTENTION_INLINE int32_t attention_softmax_share(
     const struct attention_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t gap = attention_softmax_gap(part, sum);
-    const uint32_t share = attention_softmax_product(part, reciprocal, gap < 17u ? gap : 17u);
+    const uint32_t difference = attention_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = attention_softmax_product(part, reciprocal, gap);
 
     if (ATTENTION_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
-        return attention_softmax_nearest(layer, part, sum, (share - 1u) >> 12);
+        return attention_softmax_nearest(layer, part, (uint64_t)attention_softmax_divisor(sum) << gap,
+            (share - 1u) >> 12);
     }
     return (int32_t)(share >> 12);
 }

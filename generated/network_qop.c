@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xed3d4151
+#if NETWORK_QOP_HEADER_ID != 0x2063a930
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -108,21 +108,6 @@ typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
-}
-
-/* -1 if a < b, else 0; without a branch on any core, for all numbers. */
-static NETWORK_QOP_INLINE int32_t network_qop_less(int32_t a, int32_t b)
-{
-    const uint32_t difference = (uint32_t)a - (uint32_t)b;
-
-    /* The sign of the difference, reversed where it overflows. */
-    return -(int32_t)((difference ^ ((uint32_t)(a ^ b) & (difference ^ (uint32_t)a))) >> 31);
-}
-
-/* The smaller of two numbers. */
-static NETWORK_QOP_INLINE int32_t network_qop_at_most(int32_t value, int32_t high)
-{
-    return value ^ ((value ^ high) & network_qop_less(high, value));
 }
 
 /*
@@ -246,11 +231,19 @@ static NETWORK_QOP_INLINE uint32_t network_qop_softmax_significand(uint32_t word
     return (word & ((UINT32_C(1) << 23) - 1u)) | is_normal << 23;
 }
 
+/* The same of a sum, which is at least 1. */
+static NETWORK_QOP_INLINE uint32_t network_qop_softmax_divisor(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+
+    return (sum & (hidden - 1u)) | hidden;
+}
+
 /* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
 NETWORK_QOP_CODE_ATTR static uint32_t network_qop_softmax_reciprocal(
     const struct network_qop_softmax *layer, uint32_t sum)
 {
-    const uint32_t significand = network_qop_softmax_significand(sum);
+    const uint32_t significand = network_qop_softmax_divisor(sum);
     uint32_t rest = layer->factor;
     uint32_t quotient = 0;
 
@@ -271,12 +264,10 @@ static NETWORK_QOP_INLINE uint32_t network_qop_softmax_product(
     return (product >> (4u + gap)) + (UINT32_C(1) << 11);
 }
 
-/* Whichever of `low` and the next number is nearest to the share, half way the even one. */
+/* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
 NETWORK_QOP_NOINLINE static int32_t network_qop_softmax_nearest(
-    const struct network_qop_softmax *layer, uint32_t part, uint32_t sum, uint32_t low)
+    const struct network_qop_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
 {
-    const int32_t gap = network_qop_at_most((int32_t)network_qop_softmax_gap(part, sum), 17);
-    const uint64_t divisor = (uint64_t)network_qop_softmax_significand(sum) << gap;
     const uint64_t twice = 2u * (uint64_t)network_qop_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
     const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
 
@@ -287,11 +278,12 @@ NETWORK_QOP_NOINLINE static int32_t network_qop_softmax_nearest(
 static NETWORK_QOP_INLINE int32_t network_qop_softmax_share(
     const struct network_qop_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t gap = network_qop_softmax_gap(part, sum);
-    const uint32_t share = network_qop_softmax_product(part, reciprocal, gap < 17u ? gap : 17u);
+    const uint32_t difference = network_qop_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = network_qop_softmax_product(part, reciprocal, gap);
 
     if (NETWORK_QOP_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
-        return network_qop_softmax_nearest(layer, part, sum, (share - 1u) >> 12);
+        return network_qop_softmax_nearest(layer, part, (uint64_t)network_qop_softmax_divisor(sum) << gap,
+            (share - 1u) >> 12);
     }
     return (int32_t)(share >> 12);
 }

@@ -1,4 +1,4 @@
-/* Functions of one number and of two in float32, as onnxruntime computes them. NaN stays NaN, but for a thresholded Relu. */
+/* Functions of one or two float32 numbers, as onnxruntime computes them. NaN stays NaN, but for a thresholded Relu. */
 #pragma once
 #include <math.h>
 #include "float32.h"

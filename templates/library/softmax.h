@@ -60,6 +60,14 @@ static QCGEN_INLINE uint32_t qcgen_softmax_significand(uint32_t word)
     return (word & ((UINT32_C(1) << 23) - 1u)) | is_normal << 23;
 }
 
+/* The same of a sum, which is at least 1. */
+static QCGEN_INLINE uint32_t qcgen_softmax_divisor(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+
+    return (sum & (hidden - 1u)) | hidden;
+}
+
 /*
  * The factor times the share of an exponential in the sum of its row, to the nearest integer, half to even. Both are
  * words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
@@ -69,7 +77,7 @@ static int32_t qcgen_softmax_divided(
 {
     const uint32_t gap = qcgen_softmax_gap(part, sum), most = (uint32_t)layer->bits + 2u;
     const uint32_t addend = qcgen_softmax_significand(part);
-    const uint64_t divisor = (uint64_t)qcgen_softmax_significand(sum) << (gap < most ? gap : most);
+    const uint64_t divisor = (uint64_t)qcgen_softmax_divisor(sum) << (gap < most ? gap : most);
     uint64_t rest = 0;
     int32_t quotient = 0;
 
@@ -93,7 +101,7 @@ static int32_t qcgen_softmax_divided(
 static uint32_t qcgen_softmax_reciprocal(
     const struct qcgen_softmax *layer, uint32_t sum)
 {
-    const uint32_t significand = qcgen_softmax_significand(sum);
+    const uint32_t significand = qcgen_softmax_divisor(sum);
     uint32_t rest = layer->factor;
     uint32_t quotient = 0;
 
@@ -114,12 +122,10 @@ static QCGEN_INLINE uint32_t qcgen_softmax_product(
     return (product >> (4u + gap)) + (UINT32_C(1) << 11);
 }
 
-/* Whichever of `low` and the next number is nearest to the share, half way the even one. */
+/* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
 QCGEN_NOINLINE static int32_t qcgen_softmax_nearest(
-    const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t low)
+    const struct qcgen_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
 {
-    const int32_t gap = qcgen_at_most((int32_t)qcgen_softmax_gap(part, sum), 17);
-    const uint64_t divisor = (uint64_t)qcgen_softmax_significand(sum) << gap;
     const uint64_t twice = 2u * (uint64_t)qcgen_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
     const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
 
@@ -130,11 +136,11 @@ QCGEN_NOINLINE static int32_t qcgen_softmax_nearest(
 static QCGEN_INLINE int32_t qcgen_softmax_share(
     const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t gap = qcgen_softmax_gap(part, sum);
-    const uint32_t share = qcgen_softmax_product(part, reciprocal, gap < 17u ? gap : 17u);
+    const uint32_t difference = qcgen_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = qcgen_softmax_product(part, reciprocal, gap);
 
     if (QCGEN_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
-        return qcgen_softmax_nearest(layer, part, sum, (share - 1u) >> 12);
+        return qcgen_softmax_nearest(layer, part, (uint64_t)qcgen_softmax_divisor(sum) << gap, (share - 1u) >> 12);
     }
     return (int32_t)(share >> 12);
 }
@@ -144,8 +150,9 @@ static QCGEN_INLINE int32_t qcgen_softmax_constant_share(
     const struct qcgen_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
     const uint32_t gap = (uint32_t)qcgen_at_most((int32_t)qcgen_softmax_gap(part, sum), 17);
+    const uint32_t low = (qcgen_softmax_product(part, reciprocal, gap) - 1u) >> 12;
 
-    return qcgen_softmax_nearest(layer, part, sum, (qcgen_softmax_product(part, reciprocal, gap) - 1u) >> 12);
+    return qcgen_softmax_nearest(layer, part, (uint64_t)qcgen_softmax_divisor(sum) << gap, low);
 }
 
 /* A row, its shares by the reciprocal of their sum. */

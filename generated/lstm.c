@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x7b4a68a8
+#if LSTM_HEADER_ID != 0x60736e96
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -190,22 +190,13 @@ LSTM_CODE_ATTR static inline float lstm_rounded(float number)
 #endif
 }
 
-/* A quotient, rounded to float32 and limited; NaN gives the lowest number. */
-static LSTM_INLINE float lstm_quotient_within(float number, float divisor, int32_t low, int32_t high)
-{
-    const float quotient = number / divisor;
-    const float above = quotient > (float)low ? quotient : (float)low;
-
-    return above < (float)high ? above : (float)high;
-}
-
-/*
- * The code of a number less the zero point, as onnxruntime finds it: rounded half to even, which is the rounding that a
- * program starts with. The limits are those of the type, less the zero point.
- */
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static LSTM_INLINE int32_t lstm_quantized(float number, float scale, int32_t low, int32_t high)
 {
-    return (int32_t)rintf(lstm_quotient_within(number, scale, low, high));
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
 }
 
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */

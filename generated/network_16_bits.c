@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x832da493
+#if NETWORK_16_BITS_HEADER_ID != 0xb6ab36b2
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -97,23 +97,13 @@ struct network_16_bits_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* A quotient, rounded to float32 and limited; NaN gives the lowest number. */
-static NETWORK_16_BITS_INLINE float network_16_bits_quotient_within(float number, float divisor, int32_t low,
-    int32_t high)
-{
-    const float quotient = number / divisor;
-    const float above = quotient > (float)low ? quotient : (float)low;
-
-    return above < (float)high ? above : (float)high;
-}
-
-/*
- * The code of a number less the zero point, as onnxruntime finds it: rounded half to even, which is the rounding that a
- * program starts with. The limits are those of the type, less the zero point.
- */
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, float scale, int32_t low, int32_t high)
 {
-    return (int32_t)rintf(network_16_bits_quotient_within(number, scale, low, high));
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
 }
 
 /* x_q: QuantizeLinear. */

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x1b98db77
+#if NETWORK_QDQ_HEADER_ID != 0x4a0ffa6b
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -313,22 +313,13 @@ NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_multiply_add(uint32
                              : network_qdq_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
-/* A quotient, rounded to float32 and limited; NaN gives the lowest number. */
-static NETWORK_QDQ_INLINE float network_qdq_quotient_within(float number, float divisor, int32_t low, int32_t high)
-{
-    const float quotient = number / divisor;
-    const float above = quotient > (float)low ? quotient : (float)low;
-
-    return above < (float)high ? above : (float)high;
-}
-
-/*
- * The code of a number less the zero point, as onnxruntime finds it: rounded half to even, which is the rounding that a
- * program starts with. The limits are those of the type, less the zero point.
- */
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static NETWORK_QDQ_INLINE int32_t network_qdq_quantized(float number, float scale, int32_t low, int32_t high)
 {
-    return (int32_t)rintf(network_qdq_quotient_within(number, scale, low, high));
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
 }
 
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
@@ -388,46 +379,24 @@ struct network_qdq_float_softmax {
     int32_t y_along; /* the same of y */
 };
 
-static NETWORK_QDQ_INLINE float network_qdq_float_largest(
-    const float *x, int32_t step, int32_t count)
-{
-    float largest = x[0];
-
-    for (int32_t j = 1; j < count; j++) {
-        largest = x[j * step] > largest ? x[j * step] : largest;
-    }
-    return largest;
-}
-
-/* The sum of sixteen sums, which it overwrites: so onnxruntime adds exponentials up on x86-64 with AVX512F. */
-NETWORK_QDQ_CODE_ATTR static float network_qdq_float_sum_of_lanes(float *lanes)
-{
-    float sum = 0.0f;
-
-    for (int32_t i = 0; i < 8; i++) {
-        lanes[i] += lanes[i + 8];
-    }
-    for (int32_t i = 0; i < 8; i += 4) {
-        sum += (lanes[i] + lanes[i + 1]) + (lanes[i + 2] + lanes[i + 3]);
-    }
-    return sum;
-}
-
+/* A row. Exponentials are added up side by side, as onnxruntime does on x86-64 with AVX512F. */
 static NETWORK_QDQ_INLINE void network_qdq_float_softmax_row(
     const struct network_qdq_float_softmax *layer, const float *in, float *out)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
-    const float largest = network_qdq_float_largest(in, x_along, length);
-    float lanes[16] = {0.0f};
-    float share;
+    float s[16] = {0.0f}, largest = in[0], share;
 
-    for (int32_t j = 0; j < length; j++) {
-        const float e = network_qdq_fused_exponential(in[j * x_along] - largest);
-
-        out[j * y_along] = e;
-        lanes[j % 16] += e;
+    for (int32_t j = 1; j < length; j++) {
+        largest = in[j * x_along] > largest ? in[j * x_along] : largest;
     }
-    share = 1.0f / network_qdq_float_sum_of_lanes(lanes);
+    for (int32_t j = 0; j < length; j++) {
+        out[j * y_along] = network_qdq_fused_exponential(in[j * x_along] - largest);
+        s[j % 16] += out[j * y_along];
+    }
+    for (int32_t i = 0; i < 8; i++) {
+        s[i] += s[i + 8];
+    }
+    share = 1.0f / (((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])));
     for (int32_t j = 0; j < length; j++) {
         out[j * y_along] *= share;
     }

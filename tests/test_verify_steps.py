@@ -168,8 +168,8 @@ MUTANTS = {
         "(INT64_C(1) << (shift - 1))",
     ),
     "ties of products of 16 bits rounded up": (
-        "wide_mul_int16", "library/float32.h", "rintf(qcgen_quotient_within(number, scale, low, high))",
-        "floorf(qcgen_quotient_within(number, scale, low, high) + 0.5f)",
+        "wide_mul_int16", "library/float32.h", "rintf(above < (float)high ? above : (float)high)",
+        "floorf((above < (float)high ? above : (float)high) + 0.5f)",
     ),
     "pairs of codes beside a line, looked up wrongly": (
         "mul_s8_wide", P + "pair_line.c.jinja", "half - 1] - pair)", "half - 1] - pair - 1)",
@@ -229,8 +229,8 @@ def test_verify_says_what_was_driven(tmp_path, capsys):
 
 def test_verify_fails_and_names_the_node_if_a_code_beside_a_step_is_wrong(mutate, tmp_path, capsys):
     require("gcc")
-    within = "qcgen_quotient_within(number, scale, low, high)"
-    mutate("library/float32.h", f"rintf({within})", f"floorf({within} + 0.5f)")
+    within = "above < (float)high ? above : (float)high"
+    mutate("library/float32.h", f"rintf({within})", f"floorf(({within}) + 0.5f)")
     model = tmp_path / "m.onnx"
     model.write_bytes(quantize_model().SerializeToString())
     assert main(["verify", str(model)]) == 1

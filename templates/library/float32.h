@@ -42,28 +42,22 @@ static inline int32_t qcgen_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
-/* A quotient, rounded to float32 and limited; NaN gives the lowest number. */
-static QCGEN_INLINE float qcgen_quotient_within(float number, float divisor, int32_t low, int32_t high)
-{
-    const float quotient = number / divisor;
-    const float above = quotient > (float)low ? quotient : (float)low;
-
-    return above < (float)high ? above : (float)high;
-}
-
-/*
- * The code of a number less the zero point, as onnxruntime finds it: rounded half to even, which is the rounding that a
- * program starts with. The limits are those of the type, less the zero point.
- */
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static QCGEN_INLINE int32_t qcgen_quantized(float number, float scale, int32_t low, int32_t high)
 {
-    return (int32_t)rintf(qcgen_quotient_within(number, scale, low, high));
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
 }
 
-/* The same, rounded half away from zero. */
+/* The same, half away from zero. */
 static QCGEN_INLINE int32_t qcgen_quantized_away(float number, float scale, int32_t low, int32_t high)
 {
-    return (int32_t)roundf(qcgen_quotient_within(number, scale, low, high));
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)roundf(above < (float)high ? above : (float)high);
 }
 
 /* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first

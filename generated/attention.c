@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xfc881c3c
+#if ATTENTION_HEADER_ID != 0x79ab6486
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -175,6 +175,137 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add_up(uint32_t a, uint
     sum = (sum >> carry) | (sum & carry);
     sum = (sum >> 3) + (((sum & 7u) + 3u + ((sum >> 3) & 1u)) >> 3);
     return (((large >> 23) - large_is_normal + carry) << 23) + sum; /* the hidden bit counts the exponent up */
+}
+
+/* What a layer is. */
+struct attention_softmax {
+    const uint32_t *exponentials; /* of x - max x = -255, ..., 0, as words of float32 numbers */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    uint32_t factor; /* what shares of the sum are multiplied by, below 2^bits; by reciprocals they need 15 at most */
+    int32_t bits;
+    int32_t zero_point; /* of y */
+    int32_t high; /* the highest code of y */
+};
+
+/* The largest element of a row. */
+static ATTENTION_INLINE int32_t attention_softmax_largest_s8(
+    const struct attention_softmax *layer, const int8_t *in)
+{
+    const int32_t length = layer->length, along = layer->x_along;
+    int32_t largest = in[0];
+
+    for (int32_t j = 1; j < length; j++) {
+        largest = in[j * along] > largest ? in[j * along] : largest;
+    }
+    return largest;
+}
+
+/* The sum of the exponentials of a row in float32; `first` plus an element is its place in their table. */
+static ATTENTION_INLINE uint32_t attention_softmax_sum_s8(
+    const struct attention_softmax *layer, const int8_t *in, int32_t first)
+{
+    const uint32_t *const exponentials = layer->exponentials;
+    const int32_t length = layer->length, along = layer->x_along;
+    uint32_t sum = 0;
+
+    for (int32_t j = 0; j < length; j++) {
+        sum = attention_soft_float_add_up(sum, exponentials[first + in[j * along]]);
+    }
+    return sum;
+}
+
+/* How far the exponent of `part` is below that of `sum`: from bits + 2 on the share is less than half a code. */
+static ATTENTION_INLINE uint32_t attention_softmax_gap(uint32_t part, uint32_t sum)
+{
+    const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
+
+    return (sum >> 23) - (part >> 23) + is_normal - 1u;
+}
+
+/* The significand of a word, with its hidden bit. */
+static ATTENTION_INLINE uint32_t attention_softmax_significand(uint32_t word)
+{
+    const uint32_t is_normal = ((word >> 23) + 255u) >> 8; /* 1 or 0 */
+
+    return (word & ((UINT32_C(1) << 23) - 1u)) | is_normal << 23;
+}
+
+/* The same of a sum, which is at least 1. */
+static ATTENTION_INLINE uint32_t attention_softmax_divisor(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+
+    return (sum & (hidden - 1u)) | hidden;
+}
+
+/* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
+ATTENTION_CODE_ATTR static uint32_t attention_softmax_reciprocal(
+    const struct attention_softmax *layer, uint32_t sum)
+{
+    const uint32_t significand = attention_softmax_divisor(sum);
+    uint32_t rest = layer->factor;
+    uint32_t quotient = 0;
+
+    for (int digit = 0; digit < 5; digit++) {
+        rest <<= 8;
+        quotient = (quotient << 8) + rest / significand;
+        rest %= significand;
+    }
+    return quotient;
+}
+
+/* The share by the reciprocal, in units of 2^-12 of a code: at most 1 + 2^-4 units too low, half a code added. */
+static ATTENTION_INLINE uint32_t attention_softmax_product(
+    uint32_t part, uint32_t reciprocal, uint32_t gap)
+{
+    const uint32_t product = (uint32_t)(((uint64_t)(attention_softmax_significand(part) << 8) * reciprocal) >> 32);
+
+    return (product >> (4u + gap)) + (UINT32_C(1) << 11);
+}
+
+/* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
+ATTENTION_NOINLINE static int32_t attention_softmax_nearest(
+    const struct attention_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
+{
+    const uint64_t twice = 2u * (uint64_t)attention_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
+    const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
+
+    return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
+}
+
+/* The share by the reciprocal of the sum. */
+static ATTENTION_INLINE int32_t attention_softmax_share(
+    const struct attention_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
+{
+    const uint32_t difference = attention_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = attention_softmax_product(part, reciprocal, gap);
+
+    if (ATTENTION_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
+        return attention_softmax_nearest(layer, part, (uint64_t)attention_softmax_divisor(sum) << gap,
+            (share - 1u) >> 12);
+    }
+    return (int32_t)(share >> 12);
+}
+
+/* A row, its shares by the reciprocal of their sum. */
+static ATTENTION_INLINE void attention_softmax_s8(
+    const struct attention_softmax *layer, const int8_t *in, uint8_t *out)
+{
+    const uint32_t *const exponentials = layer->exponentials;
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    const int32_t zero_point = layer->zero_point, high = layer->high;
+    const int32_t first = 255 - attention_softmax_largest_s8(layer, in);
+    const uint32_t sum = attention_softmax_sum_s8(layer, in, first);
+    const uint32_t reciprocal = attention_softmax_reciprocal(layer, sum);
+
+    for (int32_t j = 0; j < length; j++) {
+        const uint32_t part = exponentials[first + in[j * x_along]];
+        const int32_t code = attention_softmax_share(layer, part, sum, reciprocal) + zero_point;
+
+        out[j * y_along] = (uint8_t)(code > high ? high : code);
+    }
 }
 
 /* attention_query_dense: weights [8 channels][1 column][8 input channels]. */
@@ -502,93 +633,17 @@ ATTENTION_CONST_ATTR static const uint32_t attention_shares_exponentials[256] = 
     2055657026, 2056489214, 2057399772, 2058396081,
 };
 
-/* attention_shares: 254 * 2^40 through the significand of a sum of at least 1, rounded down. */
-ATTENTION_CODE_ATTR static uint32_t attention_shares_reciprocal(uint32_t sum)
-{
-    const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t significand = (sum & (hidden - 1u)) | hidden;
-    uint32_t rest = UINT32_C(254);
-    uint32_t quotient = 0;
-
-    for (int digit = 0; digit < 5; digit++) {
-        rest <<= 8;
-        quotient = (quotient << 8) + rest / significand;
-        rest %= significand;
-    }
-    return quotient;
-}
-
-/*
- * attention_shares: whichever of `low` and the next number is nearest to 254 * addend / divisor, half way the even one.
- */
-ATTENTION_CODE_ATTR static int32_t attention_shares_nearest(uint32_t addend, uint64_t divisor, uint32_t low)
-{
-    const uint32_t factor = UINT32_C(254);
-    const uint64_t twice = 2u * (uint64_t)addend * factor + ((uint64_t)low & 1u);
-    const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
-
-    return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
-}
-
-/*
- * attention_shares: 254 times the share of an exponential in the sum of its row, to the nearest integer, half to even.
- * Both are words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
- */
-ATTENTION_NOINLINE static int32_t attention_shares_share(uint32_t part, uint32_t sum, uint32_t reciprocal)
-{
-    enum { BITS = 8, BELOW = 12 };
-    const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
-    const uint32_t difference = (sum >> 23) - (part >> 23) + is_normal - 1u;
-    /* From BITS + 2 on the share is less than half. */
-    const uint32_t gap = difference < BITS + 2 ? difference : BITS + 2;
-    const uint32_t addend = (part & (hidden - 1u)) | is_normal << 23;
-    const uint64_t divisor = (sum & (hidden - 1u)) | hidden;
-    const uint32_t product = (uint32_t)(((uint64_t)(addend << 8) * reciprocal) >> 32);
-
-    /* At most 1 + 2^-4 units of 2^-BELOW too low, half a unit of the code added. */
-    const uint32_t share = (product >> (4u + gap)) + (UINT32_C(1) << (BELOW - 1));
-    int32_t code = (int32_t)(share >> BELOW);
-
-    if (((share + 1u) & ((UINT32_C(1) << BELOW) - 1u)) < 2u) {
-        /* a tie may be nearer than that */
-        code = attention_shares_nearest(addend, divisor << gap, (share - 1u) >> BELOW);
-    }
-    return code;
-}
-
-/* attention_shares: one row, its sum in the float32 arithmetic of onnxruntime. */
-ATTENTION_CODE_ATTR static void attention_shares_row(const int8_t *in, int8_t *out)
-{
-    enum { LENGTH = 5, ZERO_POINT = -128, HIGH = 127 };
-    int32_t largest = in[0];
-    int32_t first;
-    uint32_t sum = 0;
-    uint32_t reciprocal;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    first = 255 - largest; /* plus an element: its place in the table */
-    for (int32_t j = 0; j < LENGTH; j++) {
-        sum = attention_soft_float_add_up(sum, attention_shares_exponentials[first + in[j]]);
-    }
-    reciprocal = attention_shares_reciprocal(sum);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const uint32_t part = attention_shares_exponentials[first + in[j]];
-        const int32_t code = attention_shares_share(part, sum, reciprocal) + ZERO_POINT;
-
-        out[j] = (int8_t)(code > HIGH ? HIGH : code);
-    }
-}
-
 /* shares: Softmax. */
 ATTENTION_CODE_ATTR static void attention_shares(const int8_t *x, int8_t *y)
 {
     enum { COUNT = 10, X_STEP = 5, Y_STEP = 5 };
+    ATTENTION_CONST_ATTR static const struct attention_softmax layer = {
+        .exponentials = attention_shares_exponentials, .length = 5, .x_along = 1, .y_along = 1, .factor = 254,
+        .bits = 8, .zero_point = -128, .high = 127,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        attention_shares_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        attention_softmax_s8(&layer, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP]);
     }
 }
 

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x7d0b1e81
+#if DYNAMIC_HEADER_ID != 0xe2a99170
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -72,6 +72,12 @@ struct dynamic_arena_behind {
 #define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DYNAMIC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DYNAMIC_INLINE DYNAMIC_CODE_ATTR inline
+#endif
+
 /* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
 DYNAMIC_CODE_ATTR static inline float dynamic_rounded(float number)
 {
@@ -103,6 +109,52 @@ DYNAMIC_CODE_ATTR static inline int32_t dynamic_nearest(float number)
     const float sum = number + apart;
 
     return (int32_t)(sum - apart);
+}
+
+/* A layer of sums that become float32 numbers, its channels last. */
+struct dynamic_floats_of_sums {
+    const int32_t *sums; /* of the weights of each channel, for each kind of window */
+    const float *addend; /* of each channel */
+    const uint16_t *rows; /* where in `sums` those of each row's windows are; NULL if they are all alike */
+    const uint16_t *columns; /* the same of columns, from there */
+    int32_t height;
+    int32_t width;
+    int32_t channels;
+    int32_t bounds; /* 1: `low`, 2: `high`, too */
+    float low;
+    float high;
+};
+
+/*
+ * The numbers of a layer, which may lie over x, each operation rounded by itself: what the zero point has added to a
+ * sum, once for each weight that met a code, is subtracted. NaN stays NaN. It is inlined into each layer.
+ */
+static DYNAMIC_INLINE void dynamic_make_floats_of_sums(
+    const struct dynamic_floats_of_sums *layer, const int32_t *x, int32_t zero_point, float factor, float *y)
+{
+    const int32_t channels = layer->channels;
+
+    for (int32_t row = 0; row < layer->height; row++) {
+        const int32_t *const of_row = layer->sums + (layer->rows ? layer->rows[row] : 0);
+
+        for (int32_t column = 0; column < layer->width; column++) {
+            const int32_t place = (row * layer->width + column) * channels;
+            const int32_t *const sums = of_row + (layer->columns ? layer->columns[column] : 0);
+
+            for (int32_t c = 0; c < channels; c++) {
+                const int32_t sum = x[place + c] - zero_point * sums[c];
+                float number = dynamic_rounded((float)sum * factor) + layer->addend[c];
+
+                if (layer->bounds > 0 && number < layer->low) {
+                    number = layer->low;
+                }
+                if (layer->bounds > 1 && number > layer->high) {
+                    number = layer->high;
+                }
+                y[place + c] = number;
+            }
+        }
+    }
 }
 
 /*
@@ -233,12 +285,9 @@ DYNAMIC_CONST_ATTR static const float dynamic_scales_b[1] = {
 /* scales: Mul. Not inlined, so that no compiler makes one rounding of this and of a sum behind it. */
 DYNAMIC_NOINLINE static void dynamic_scales(const float *a, float *y)
 {
-    enum { COUNT = 1 };
     const float *const b = dynamic_scales_b;
 
-    for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = a[i] * b[i];
-    }
+    y[0] = a[0] * b[0];
 }
 
 /* dynamic_conv: weights [4 channels][3 rows][3 columns][2 input channels]. */
@@ -388,23 +437,14 @@ DYNAMIC_CONST_ATTR static const int32_t dynamic_relu_sums[36] = {
 };
 
 /* dynamic_relu: the distance in sums of each position on axis 2. */
-DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_window2[6] = {
+DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_rows[6] = {
     24, 12, 12, 12, 12,  0,
 };
 
 /* dynamic_relu: the distance in sums of each position on axis 3. */
-DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_window3[5] = {
+DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_columns[5] = {
     8, 4, 4, 4, 0,
 };
-
-/* dynamic_relu: Relu. */
-DYNAMIC_CODE_ATTR static float dynamic_relu_activate(float value)
-{
-    if (value < 0.0f) {
-        value = 0.0f;
-    }
-    return value;
-}
 
 /*
  * cast, scaled, bias, relu: what becomes of sums in float32, each operation rounded by itself.
@@ -412,33 +452,12 @@ DYNAMIC_CODE_ATTR static float dynamic_relu_activate(float value)
  */
 DYNAMIC_NOINLINE static void dynamic_relu(const int32_t *x, const uint8_t *zero_point, const float *factor, float *y)
 {
-    enum {
-        COUNT_0 = 6, X_STEP_0 = 20, Y_STEP_0 = 20,
-        COUNT_1 = 5, X_STEP_1 = 4, Y_STEP_1 = 4,
-        COUNT = 4
+    DYNAMIC_CONST_ATTR static const struct dynamic_floats_of_sums layer = {
+        .addend = dynamic_relu_addend, .sums = dynamic_relu_sums, .rows = dynamic_relu_rows,
+        .columns = dynamic_relu_columns, .height = 6, .width = 5, .channels = 4, .bounds = 1, .low = 0.0f,
     };
-    const int32_t *const sums = dynamic_relu_sums;
-    const float *const addend = dynamic_relu_addend;
-    const int32_t zero = zero_point[0];
-    const float factor_0 = factor[0];
 
-    for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
-        for (int32_t i1 = 0; i1 < COUNT_1; i1++) {
-            const int32_t *const x_run = x + (i0 * X_STEP_0 + i1 * X_STEP_1);
-            const int32_t *const sums_run = sums + (dynamic_relu_window2[i0] + dynamic_relu_window3[i1]);
-            const float *const addend_run = addend;
-            float *const y_run = y + (i0 * Y_STEP_0 + i1 * Y_STEP_1);
-
-            for (int32_t i = 0; i < COUNT; i++) {
-                const int32_t sum = x_run[i] - zero * sums_run[i];
-                float number = (float)sum;
-
-                number = dynamic_rounded(number * factor_0);
-                number = number + addend_run[i];
-                y_run[i] = dynamic_relu_activate(number);
-            }
-        }
-    }
+    dynamic_make_floats_of_sums(&layer, x, zero_point[0], factor[0], y);
 }
 
 /* dynamic_pointwise: weights [3 channels][1 row][1 column][2 input channels]. */
@@ -514,11 +533,10 @@ DYNAMIC_CODE_ATTR static void dynamic_n8_pointwise(const int32_t *x, const uint8
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int32_t *const x_run = x + i0 * X_STEP_0;
-        const int32_t *const sums_run = sums;
         int32_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = x_run[i] - zero * sums_run[i];
+            y_run[i] = x_run[i] - zero * sums[i];
         }
     }
 }

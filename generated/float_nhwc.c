@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0xc93b097b
+#if FLOAT_NHWC_HEADER_ID != 0x9cc2a331
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -68,6 +68,13 @@ FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_rounded(float number)
 #endif
 }
 
+FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_float_hard_sigmoid(float value, float alpha, float beta)
+{
+    const float share = float_nhwc_rounded(alpha * value) + beta;
+
+    return share < 0.0f ? 0.0f : share > 1.0f ? 1.0f : share;
+}
+
 /* float_nhwc_conv1: weights [3 rows][3 columns][3 input channels][4 channels]. */
 FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_weights[27 * 4] = {
     -0.3384f,  0.1251f, -0.0336f, -0.0336f,
@@ -103,13 +110,6 @@ FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_weights[27 * 4] = {
 FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_bias[4] = {
       0.5f, -0.25f, 0.125f,   0.0f,
 };
-
-/* float_nhwc_conv1: HardSigmoid. */
-FLOAT_NHWC_CODE_ATTR static float float_nhwc_conv1_activate(float value)
-{
-    value = float_nhwc_rounded(0.2f * value) + 0.5f;
-    return value < 0.0f ? 0.0f : value > 1.0f ? 1.0f : value;
-}
 
 /* Copies a window that lies wholly within the image; x is its first element. */
 FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_inside(const float *restrict x, float *restrict taps)
@@ -246,8 +246,8 @@ FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1(const float *restrict x, float
         }
         float_nhwc_conv1_sum(weights, taps0, taps1, sums);
         for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            out[m * Y_CHANNEL] = float_nhwc_conv1_activate(sums[m]);
-            out[Y_PIXEL + m * Y_CHANNEL] = float_nhwc_conv1_activate(sums[OUT_CHANNELS + m]);
+            out[m * Y_CHANNEL] = float_nhwc_float_hard_sigmoid(sums[m], 0.2f, 0.5f);
+            out[Y_PIXEL + m * Y_CHANNEL] = float_nhwc_float_hard_sigmoid(sums[OUT_CHANNELS + m], 0.2f, 0.5f);
         }
     }
 }

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x35a99adc
+#if FLOAT_NORMS_HEADER_ID != 0x8660cf18
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -50,6 +50,33 @@ struct float_norms_arena_behind {
 #ifndef FLOAT_NORMS_CODE_ATTR
 #define FLOAT_NORMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FLOAT_NORMS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define FLOAT_NORMS_INLINE FLOAT_NORMS_CODE_ATTR inline
+#endif
+
+/* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
+FLOAT_NORMS_CODE_ATTR static inline float float_norms_rounded(float number)
+{
+#if (defined(__arm__) && !defined(__ARM_FP)) || (defined(__riscv) && !defined(__riscv_flen))
+    return number; /* in software each operation is a function call */
+#elif defined(__GNUC__) && defined(__ARM_FP) && !defined(__aarch64__)
+    __asm__("" : "+t"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__x86_64__)
+    __asm__("" : "+x"(number));
+    return number;
+#elif defined(__GNUC__) && defined(__riscv_flen)
+    __asm__("" : "+f"(number));
+    return number;
+#else
+    const volatile float stored = number;
+
+    return stored;
+#endif
+}
 
 /* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first
    at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
@@ -95,6 +122,144 @@ FLOAT_NORMS_CODE_ATTR static float float_norms_float_sum_in_eights(const float *
     return a;
 }
 
+/* What a layer of channels is. */
+struct float_norms_float_instance_norm {
+    const float *scale; /* by which channels are multiplied */
+    const float *bias; /* what is added to them then */
+    int32_t batch; /* images */
+    int32_t channels; /* of an image */
+    int32_t pixels; /* of a channel */
+    int32_t x_image; /* from one image of x to the next */
+    int32_t x_channel;
+    int32_t x_pixel;
+    int32_t y_image; /* the same of y */
+    int32_t y_channel;
+    int32_t y_pixel;
+    float epsilon; /* added to the variance */
+};
+
+/* What a layer of rows is. */
+struct float_norms_float_layer_norm {
+    const float *scale; /* by which the elements of a row are multiplied */
+    const float *bias; /* what is added to them then; NULL if there is nothing */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    float epsilon; /* added to the variance */
+};
+
+/* The square of what a number is away from the mean, rounded before a sum takes it. */
+FLOAT_NORMS_CODE_ATTR static inline float float_norms_float_norm_square(float number, float mean)
+{
+    return float_norms_rounded((number - mean) * (number - mean));
+}
+
+/* The sum of squares over a channel, in eight lanes, which are added up in pairs, then what is behind them. */
+static FLOAT_NORMS_INLINE float float_norms_float_norm_squares(
+    const float *x, int32_t step, int32_t count, float mean)
+{
+    const int32_t eights = count - count % 8, fours = count - count % 4;
+    float lanes[8] = {0.0f};
+
+    for (int32_t j = 0; j < eights; j++) {
+        lanes[j % 8] += float_norms_float_norm_square(x[j * step], mean);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        lanes[i] += lanes[i + 4];
+    }
+    for (int32_t j = eights; j < fours; j++) {
+        lanes[j - eights] += float_norms_float_norm_square(x[j * step], mean);
+    }
+    lanes[0] += lanes[2];
+    lanes[1] += lanes[3];
+    lanes[0] += lanes[1];
+    for (int32_t j = fours; j < count; j++) {
+        lanes[0] += float_norms_float_norm_square(x[j * step], mean);
+    }
+    return lanes[0];
+}
+
+/* Channel c, which begins at x and y; `place` is that of its first pixel in a tensor with channels first. */
+static FLOAT_NORMS_INLINE void float_norms_float_instance_norm_channel(
+    const struct float_norms_float_instance_norm *layer, const float *x, float *y, int32_t c, uint32_t place)
+{
+    const int32_t pixels = layer->pixels, x_pixel = layer->x_pixel, y_pixel = layer->y_pixel;
+    const float mean = float_norms_float_sum_in_eights(x, x_pixel, pixels, place) / (float)pixels;
+    const float variance = float_norms_float_norm_squares(x, x_pixel, pixels, mean) / (float)pixels;
+    const float factor = 1.0f / sqrtf(variance + layer->epsilon) * layer->scale[c];
+    const float addend = layer->bias[c] - float_norms_rounded(mean * factor);
+
+    for (int32_t j = 0; j < pixels; j++) {
+        y[j * y_pixel] = float_norms_rounded(x[j * x_pixel] * factor) + addend;
+    }
+}
+
+/* All channels. */
+static FLOAT_NORMS_INLINE void float_norms_float_instance_norm_channels(
+    const struct float_norms_float_instance_norm *layer, const float *x, float *y)
+{
+    for (int32_t n = 0; n < layer->batch; n++) {
+        for (int32_t c = 0; c < layer->channels; c++) {
+            const float *const in = x + (n * layer->x_image + c * layer->x_channel);
+            float *const out = y + (n * layer->y_image + c * layer->y_channel);
+            const uint32_t place = (uint32_t)((n * layer->channels + c) * layer->pixels);
+
+            float_norms_float_instance_norm_channel(layer, in, out, c, place);
+        }
+    }
+}
+
+/*
+ * A row of eight numbers or more. Its mean is the first number plus the mean distance from it, in double: of equal
+ * numbers exactly that number, even where a double is a float.
+ */
+static FLOAT_NORMS_INLINE void float_norms_float_layer_norm_row(
+    const struct float_norms_float_layer_norm *layer, const float *in, float *out)
+{
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    const int32_t whole = length - length % 8, rounded = length - length % 4;
+    const float *const scale = layer->scale, *const bias = layer->bias;
+    float lanes[8] = {0.0f};
+    const double first = (double)in[0];
+    double sum = 0.0;
+    float mean, variance, factor;
+
+    for (int32_t j = 0; j < length; j++) {
+        sum += (double)in[j * x_along] - first;
+    }
+    mean = (float)(first + sum / (double)length);
+
+    /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
+    for (int32_t j = 0; j < whole; j++) {
+        const float deviation = in[j * x_along] - mean;
+
+        lanes[j % 8] = fmaf(deviation, deviation, lanes[j % 8]);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        lanes[i] += lanes[i + 4];
+    }
+    /* Written out: with Helium, clang 22 leaves a loop over halves after its first turn. */
+    variance = lanes[0] + lanes[2] + (lanes[1] + lanes[3]);
+    for (int32_t j = whole; j < rounded; j++) {
+        variance += float_norms_float_norm_square(in[j * x_along], mean);
+    }
+    for (int32_t j = rounded; j < length; j++) {
+        const float deviation = in[j * x_along] - mean;
+
+        variance = fmaf(deviation, deviation, variance);
+    }
+    factor = 1.0f / sqrtf(variance / (float)length + layer->epsilon);
+    if (!bias) {
+        for (int32_t j = 0; j < length; j++) {
+            out[j * y_along] = (in[j * x_along] - mean) * factor * scale[j];
+        }
+        return;
+    }
+    for (int32_t j = 0; j < length; j++) {
+        out[j * y_along] = fmaf((in[j * x_along] - mean) * factor, scale[j], bias[j]);
+    }
+}
+
 /* float_norms_channels: what each channel is multiplied by. */
 FLOAT_NORMS_CONST_ATTR static const float float_norms_channels_scale[6] = {
     1.051f, 0.818f, 0.924f, 0.893f, 1.172f, 0.917f,
@@ -105,79 +270,15 @@ FLOAT_NORMS_CONST_ATTR static const float float_norms_channels_bias[6] = {
     -0.225f,  0.395f,  0.374f, -0.481f,  -0.44f, -0.515f,
 };
 
-/*
- * float_norms_channels: the square of what a number is away from the mean. `volatile` keeps compilers from fusing it
- * with a sum.
- */
-FLOAT_NORMS_CODE_ATTR static float float_norms_channels_square(float number, float mean)
-{
-    const volatile float square = (number - mean) * (number - mean);
-
-    return square;
-}
-
-/*
- * float_norms_channels: the sum of squares over a channel, in eight lanes, which are added up in pairs, then what is
- * behind them.
- */
-FLOAT_NORMS_CODE_ATTR static float float_norms_channels_squares(const float *x, float mean)
-{
-    enum { PIXELS = 24, EIGHTS = PIXELS / 8 * 8, FOURS = PIXELS / 4 * 4 };
-    float lanes[8] = {0.0f};
-
-    for (int32_t j = 0; j < EIGHTS; j++) {
-        lanes[j % 8] += float_norms_channels_square(x[j], mean);
-    }
-    for (int32_t i = 0; i < 4; i++) {
-        lanes[i] += lanes[i + 4];
-    }
-    for (int32_t j = EIGHTS; j < FOURS; j++) {
-        lanes[j - EIGHTS] += float_norms_channels_square(x[j], mean);
-    }
-    lanes[0] += lanes[2];
-    lanes[1] += lanes[3];
-    lanes[0] += lanes[1];
-    for (int32_t j = FOURS; j < PIXELS; j++) {
-        lanes[0] += float_norms_channels_square(x[j], mean);
-    }
-    return lanes[0];
-}
-
-/* float_norms_channels: one channel; `place` is that of its first pixel in x. */
-FLOAT_NORMS_CODE_ATTR static void float_norms_channels_channel(const float *x, float *y, uint32_t place, float scale,
-    float bias)
-{
-    enum { PIXELS = 24 };
-    const float epsilon = 1e-05f;
-    const float mean = float_norms_float_sum_in_eights(x, 1, PIXELS, place) / (float)PIXELS;
-    const float variance = float_norms_channels_squares(x, mean) / (float)PIXELS;
-    const float factor = 1.0f / sqrtf(variance + epsilon) * scale;
-    const volatile float shift = mean * factor; /* a product that is rounded before it is taken away */
-    const float addend = bias - shift;
-
-    for (int32_t j = 0; j < PIXELS; j++) {
-        const volatile float product = x[j] * factor; /* rounded before the sum */
-
-        y[j] = product + addend;
-    }
-}
-
 /* channels: InstanceNormalization. */
 FLOAT_NORMS_CODE_ATTR static void float_norms_channels(const float *x, float *y)
 {
-    enum {
-        BATCH = 1, CHANNELS = 6, PIXELS = 24,
-        X_IMAGE = 144, X_CHANNEL = 24, Y_IMAGE = 144, Y_CHANNEL = 24
+    FLOAT_NORMS_CONST_ATTR static const struct float_norms_float_instance_norm layer = {
+        .scale = float_norms_channels_scale, .bias = float_norms_channels_bias, .batch = 1, .channels = 6, .pixels = 24,
+        .x_image = 144, .x_channel = 24, .x_pixel = 1, .y_image = 144, .y_channel = 24, .y_pixel = 1, .epsilon = 1e-05f,
     };
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            const uint32_t place = (uint32_t)((n * CHANNELS + c) * PIXELS);
-
-            float_norms_channels_channel(x + (n * X_IMAGE + c * X_CHANNEL), y + (n * Y_IMAGE + c * Y_CHANNEL), place,
-                float_norms_channels_scale[c], float_norms_channels_bias[c]);
-        }
-    }
+    float_norms_float_instance_norm_channels(&layer, x, y);
 }
 
 /* float_norms_y: what each element of a row is multiplied by. */
@@ -190,56 +291,17 @@ FLOAT_NORMS_CONST_ATTR static const float float_norms_y_bias[12] = {
     -0.225f,  0.395f,  0.374f, -0.481f,  -0.44f, -0.515f, -0.225f,  0.395f,  0.374f, -0.481f,  -0.44f, -0.515f,
 };
 
-/*
- * float_norms_y: one row. Its mean is the first number plus the mean distance from it, in double: of equal numbers
- * exactly that number, even where a double is a float.
- */
-FLOAT_NORMS_CODE_ATTR static void float_norms_y_row(const float *in, float *out)
-{
-    enum { LENGTH = 12, LANES = 8, WHOLE = 8 };
-    const float epsilon = 1e-05f;
-    float lanes[LANES] = {0.0f};
-    const double first = (double)in[0];
-    double sum = 0.0;
-    float mean, variance, factor;
-
-    for (int32_t j = 0; j < LENGTH; j++) {
-        sum += (double)in[j] - first;
-    }
-    mean = (float)(first + sum / (double)LENGTH);
-
-    /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
-    for (int32_t j = 0; j < WHOLE; j++) {
-        const float deviation = in[j] - mean;
-
-        lanes[j % LANES] = fmaf(deviation, deviation, lanes[j % LANES]);
-    }
-    for (int32_t i = 0; i < LANES / 2; i++) {
-        lanes[i] += lanes[i + LANES / 2];
-    }
-    /* Written out: with Helium, clang 22 leaves a loop over halves after its first turn. */
-    variance = lanes[0] + lanes[2] + (lanes[1] + lanes[3]);
-    for (int32_t j = WHOLE; j < 12; j++) {
-        const float deviation = in[j] - mean;
-        const volatile float square = deviation * deviation; /* not fused with the sum */
-
-        variance += square;
-    }
-    factor = 1.0f / sqrtf(variance / (float)LENGTH + epsilon);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const float normal = (in[j] - mean) * factor;
-
-        out[j] = fmaf(normal, float_norms_y_scale[j], float_norms_y_bias[j]);
-    }
-}
-
 /* y: LayerNormalization. */
 FLOAT_NORMS_CODE_ATTR static void float_norms_y(const float *x, float *y)
 {
     enum { COUNT = 12, X_STEP = 12, Y_STEP = 12 };
+    FLOAT_NORMS_CONST_ATTR static const struct float_norms_float_layer_norm layer = {
+        .scale = float_norms_y_scale, .bias = float_norms_y_bias, .length = 12, .x_along = 1, .y_along = 1,
+        .epsilon = 1e-05f,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        float_norms_y_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        float_norms_float_layer_norm_row(&layer, &x[i * X_STEP], &y[i * Y_STEP]);
     }
 }
 

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xec773e79
+#if FLOAT_TAIL_HEADER_ID != 0xfc05cf2b
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -327,19 +327,13 @@ FLOAT_TAIL_CODE_ATTR static void float_tail_real(const int8_t *restrict x, float
     }
 }
 
-/* float_tail_squashed: Tanh. */
-FLOAT_TAIL_CODE_ATTR static float float_tail_squashed_activate(float value)
-{
-    return float_tail_fused_tangent(value);
-}
-
 /* squashed: Tanh. */
 FLOAT_TAIL_CODE_ATTR static void float_tail_squashed(const float *x, float *y)
 {
     enum { COUNT = 64 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = float_tail_squashed_activate(x[i]);
+        y[i] = float_tail_fused_tangent(x[i]);
     }
 }
 
@@ -359,11 +353,10 @@ FLOAT_TAIL_NOINLINE static void float_tail_scaled(const float *a, float *y)
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const float *const a_run = a + i0 * A_STEP_0;
-        const float *const b_run = b;
         float *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = a_run[i] * b_run[i];
+            y_run[i] = a_run[i] * b[i];
         }
     }
 }

@@ -13,9 +13,11 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x6f754bf7
+#if INSTANCE_NORM_HEADER_ID != 0x0a958aa0
 #error "instance_norm.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef INSTANCE_NORM_CONST_ATTR
 #define INSTANCE_NORM_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -302,6 +304,159 @@ INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_soft_float_root(uint32_t n
     return instance_norm_soft_float_rounded(2 * root + (rest > 0), (power - 28) / 2, 0);
 }
 
+/* What a layer is. Words are the bits of float32 numbers. */
+struct instance_norm_instance_norm {
+    const uint32_t *numbers; /* the words that codes stand for */
+    const uint32_t *scale; /* words by which channels are multiplied */
+    const uint32_t *bias; /* words that are added to them then */
+    int32_t batch; /* images */
+    int32_t channels; /* of an image */
+    int32_t pixels; /* of a channel */
+    int32_t x_image; /* from one image of x to the next */
+    int32_t x_channel;
+    int32_t x_pixel;
+    int32_t y_image; /* the same of y */
+    int32_t y_channel;
+    int32_t y_pixel;
+    int32_t first; /* plus a code: the place of its number */
+    uint32_t count; /* the pixels as a word */
+    uint32_t epsilon; /* a word */
+    uint32_t y_scale; /* a word */
+    int32_t y_zero_point; /* a code, from y_low to y_high */
+    int32_t y_low;
+    int32_t y_high;
+};
+
+/* The square of what a number is away from the mean. */
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_instance_norm_square(uint32_t number, uint32_t mean)
+{
+    const uint32_t deviation = instance_norm_soft_float_add(number, mean ^ (UINT32_C(1) << 31));
+
+    return instance_norm_soft_float_multiply(deviation, deviation);
+}
+
+/* The code of a number times a factor, plus an addend. */
+INSTANCE_NORM_CODE_ATTR static uint8_t instance_norm_instance_norm_code(
+    const struct instance_norm_instance_norm *layer, uint32_t number, uint32_t factor, uint32_t addend)
+{
+    const uint32_t product = instance_norm_soft_float_multiply(number, factor);
+    const uint32_t normal = instance_norm_soft_float_add(product, addend);
+    const uint32_t quotient = instance_norm_soft_float_divide(normal, layer->y_scale);
+    const int32_t code = instance_norm_soft_float_round(quotient) + layer->y_zero_point;
+
+    return (uint8_t)(code < layer->y_low ? layer->y_low : code > layer->y_high ? layer->y_high : code);
+}
+
+/* A term of a sum: what a table has for a code, or with a mean the square of what that is away from it. */
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_instance_norm_term_s8(
+    const struct instance_norm_instance_norm *layer, int8_t code, const uint32_t *terms, const uint32_t *mean)
+{
+    const uint32_t term = terms[code + layer->first];
+
+    return mean ? instance_norm_instance_norm_square(term, *mean) : term;
+}
+
+/*
+ * The sum over a channel as onnxruntime takes it: from pixel `start` on in eight lanes, which are added up in pairs,
+ * then what is beside them.
+ */
+INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_instance_norm_sum_s8(const struct instance_norm_instance_norm
+*layer, const int8_t *x, int32_t start,
+    const uint32_t *terms, const uint32_t *mean)
+{
+    const int32_t pixels = layer->pixels, step = layer->x_pixel;
+    const int32_t from = start < pixels ? start : pixels;
+    const int32_t whole = pixels - (pixels - from) % 8;
+    const int32_t end = pixels - (pixels - from) % 4;
+    uint32_t lanes[8] = {0};
+
+    for (int32_t j = from; j < whole; j++) {
+        uint32_t *const lane = &lanes[(j - from) % 8];
+
+        *lane =
+            instance_norm_soft_float_add(*lane, instance_norm_instance_norm_term_s8(layer, x[j * step], terms, mean));
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        lanes[i] = instance_norm_soft_float_add(lanes[i], lanes[i + 4]);
+    }
+    for (int32_t j = whole; j < end; j++) {
+        uint32_t *const lane = &lanes[j - whole];
+
+        *lane =
+            instance_norm_soft_float_add(*lane, instance_norm_instance_norm_term_s8(layer, x[j * step], terms, mean));
+    }
+    lanes[0] = instance_norm_soft_float_add(lanes[0], lanes[2]);
+    lanes[1] = instance_norm_soft_float_add(lanes[1], lanes[3]);
+    lanes[0] = instance_norm_soft_float_add(lanes[0], lanes[1]);
+    for (int32_t j = 0; j < from; j++) {
+        lanes[0] = instance_norm_soft_float_add(lanes[0],
+            instance_norm_instance_norm_term_s8(layer, x[j * step], terms, mean));
+    }
+    for (int32_t j = end; j < pixels; j++) {
+        lanes[0] = instance_norm_soft_float_add(lanes[0],
+            instance_norm_instance_norm_term_s8(layer, x[j * step], terms, mean));
+    }
+    return lanes[0];
+}
+
+/* Channel c, which begins at x and y; `place` is that of its first pixel in a tensor with channels first. */
+INSTANCE_NORM_CODE_ATTR static void instance_norm_instance_norm_channel_s8(const struct instance_norm_instance_norm
+*layer, const int8_t *x, uint8_t *y,
+    int32_t c, int32_t place, uint32_t *squares)
+{
+    const uint32_t minus = UINT32_C(1) << 31, one = UINT32_C(0x3f800000);
+    const int32_t start = (4 - place % 4) % 4; /* the first pixel that onnxruntime finds at an aligned address */
+    const uint32_t total = instance_norm_instance_norm_sum_s8(layer, x, start, layer->numbers, NULL);
+    const uint32_t mean = instance_norm_soft_float_divide(total, layer->count);
+    uint32_t variance, factor, addend;
+
+    if (squares) {
+        for (int32_t i = 0; i < 256; i++) {
+            squares[i] = instance_norm_instance_norm_square(layer->numbers[i], mean);
+        }
+        variance = instance_norm_instance_norm_sum_s8(layer, x, 0, squares, NULL);
+    } else {
+        variance = instance_norm_instance_norm_sum_s8(layer, x, 0, layer->numbers, &mean);
+    }
+    variance = instance_norm_soft_float_divide(variance, layer->count);
+    variance = instance_norm_soft_float_add(variance, layer->epsilon);
+    factor = instance_norm_soft_float_divide(one, instance_norm_soft_float_root(variance));
+    factor = instance_norm_soft_float_multiply(factor, layer->scale[c]);
+    addend = instance_norm_soft_float_add(layer->bias[c], instance_norm_soft_float_multiply(mean, factor) ^ minus);
+    if (squares) {
+        uint8_t *const codes = (void *)squares; /* afterwards, in the same place */
+
+        for (int32_t i = 0; i < 256; i++) {
+            codes[i] = instance_norm_instance_norm_code(layer, layer->numbers[i], factor, addend);
+        }
+        for (int32_t j = 0; j < layer->pixels; j++) {
+            y[j * layer->y_pixel] = codes[x[j * layer->x_pixel] + layer->first];
+        }
+    } else {
+        for (int32_t j = 0; j < layer->pixels; j++) {
+            const uint32_t number = layer->numbers[x[j * layer->x_pixel] + layer->first];
+
+            y[j * layer->y_pixel] = instance_norm_instance_norm_code(layer, number, factor, addend);
+        }
+    }
+}
+
+/* All channels. Where they have more pixels than there are codes, `squares` has room for 256 words, else it is NULL:
+   each code is squared, and its output found, once for a channel. */
+INSTANCE_NORM_CODE_ATTR static void instance_norm_instance_norm_s8(
+    const struct instance_norm_instance_norm *layer, const int8_t *x, uint8_t *y, uint32_t *squares)
+{
+    for (int32_t n = 0; n < layer->batch; n++) {
+        for (int32_t c = 0; c < layer->channels; c++) {
+            const int8_t *const in = x + (n * layer->x_image + c * layer->x_channel);
+            uint8_t *const out = y + (n * layer->y_image + c * layer->y_channel);
+
+            instance_norm_instance_norm_channel_s8(layer, in, out, c, (n * layer->channels + c) * layer->pixels,
+                squares);
+        }
+    }
+}
+
 /* instance_norm_normal: what each code stands for, as the word of a float32 number. */
 INSTANCE_NORM_CONST_ATTR static const uint32_t instance_norm_normal_numbers[256] = {
     3229446307, 3229320478, 3229194649, 3229068820, 3228942991, 3228817162, 3228691333, 3228565504, 3228439675,
@@ -345,105 +500,17 @@ INSTANCE_NORM_CONST_ATTR static const uint32_t instance_norm_normal_bias[1] = {
     1036831949,
 };
 
-/* instance_norm_normal: the square of what a number is away from the mean. */
-INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_normal_square(uint32_t number, uint32_t mean)
-{
-    const uint32_t deviation = instance_norm_soft_float_add(number, mean ^ (UINT32_C(1) << 31));
-
-    return instance_norm_soft_float_multiply(deviation, deviation);
-}
-
-/* instance_norm_normal: the code of a number times a factor, plus an addend. */
-INSTANCE_NORM_CODE_ATTR static int8_t instance_norm_normal_code(uint32_t number, uint32_t factor, uint32_t addend)
-{
-    enum { ZERO_POINT = 3, LOW = -128, HIGH = 127 };
-    const uint32_t product = instance_norm_soft_float_multiply(number, factor);
-    const uint32_t normal = instance_norm_soft_float_add(product, addend);
-    const uint32_t quotient = instance_norm_soft_float_divide(normal, UINT32_C(1019517862) /* y_scale */);
-    const int32_t code = instance_norm_soft_float_round(quotient) + ZERO_POINT;
-
-    return (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
-}
-
-/*
- * instance_norm_normal: a sum over a channel as onnxruntime takes it: from `start` on in eight lanes, which are added
- * up in pairs, then what is beside them. All words are float32 numbers.
- */
-INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_normal_sum(const int8_t *x, int32_t start, const uint32_t *terms)
-{
-    enum { PIXELS = 272, FIRST = 128 };
-    const int32_t from = start < PIXELS ? start : PIXELS;
-    const int32_t whole = PIXELS - (PIXELS - from) % 8;
-    const int32_t end = PIXELS - (PIXELS - from) % 4;
-    uint32_t lanes[8] = {0};
-
-    for (int32_t j = from; j < whole; j++) {
-        lanes[(j - from) % 8] = instance_norm_soft_float_add(lanes[(j - from) % 8], terms[x[j] + FIRST]);
-    }
-    for (int32_t i = 0; i < 4; i++) {
-        lanes[i] = instance_norm_soft_float_add(lanes[i], lanes[i + 4]);
-    }
-    for (int32_t j = whole; j < end; j++) {
-        lanes[j - whole] = instance_norm_soft_float_add(lanes[j - whole], terms[x[j] + FIRST]);
-    }
-    lanes[0] = instance_norm_soft_float_add(lanes[0], lanes[2]);
-    lanes[1] = instance_norm_soft_float_add(lanes[1], lanes[3]);
-    lanes[0] = instance_norm_soft_float_add(lanes[0], lanes[1]);
-    for (int32_t j = 0; j < from; j++) {
-        lanes[0] = instance_norm_soft_float_add(lanes[0], terms[x[j] + FIRST]);
-    }
-    for (int32_t j = end; j < PIXELS; j++) {
-        lanes[0] = instance_norm_soft_float_add(lanes[0], terms[x[j] + FIRST]);
-    }
-    return lanes[0];
-}
-
-/* instance_norm_normal: one channel; `start` is the first pixel that onnxruntime finds at an aligned address. */
-INSTANCE_NORM_CODE_ATTR static void instance_norm_normal_channel(const int8_t *x, int8_t *y, int32_t start,
-    uint32_t scale, uint32_t bias, uint32_t *squares)
-{
-    enum { PIXELS = 272, FIRST = 128 };
-    const uint32_t minus = UINT32_C(1) << 31;
-    const uint32_t count = UINT32_C(1132986368); /* PIXELS */
-    const uint32_t mean =
-        instance_norm_soft_float_divide(instance_norm_normal_sum(x, start, instance_norm_normal_numbers), count);
-    uint32_t variance, factor, addend;
-    int8_t *const codes = (void *)squares; /* afterwards, in the same place */
-
-    /* There are more pixels than codes: each code is squared, and its output found, once. */
-    for (int32_t i = 0; i < 256; i++) {
-        squares[i] = instance_norm_normal_square(instance_norm_normal_numbers[i], mean);
-    }
-    variance = instance_norm_normal_sum(x, 0, squares);
-    variance = instance_norm_soft_float_divide(variance, count);
-    variance = instance_norm_soft_float_add(variance, UINT32_C(925353388) /* epsilon */);
-    factor = instance_norm_soft_float_divide(UINT32_C(1065353216) /* 1 */, instance_norm_soft_float_root(variance));
-    factor = instance_norm_soft_float_multiply(factor, scale);
-    addend = instance_norm_soft_float_add(bias, instance_norm_soft_float_multiply(mean, factor) ^ minus);
-    for (int32_t i = 0; i < 256; i++) {
-        codes[i] = instance_norm_normal_code(instance_norm_normal_numbers[i], factor, addend);
-    }
-    for (int32_t j = 0; j < PIXELS; j++) {
-        y[j] = codes[x[j] + FIRST];
-    }
-}
-
 /* normal: InstanceNormalization. */
 INSTANCE_NORM_CODE_ATTR static void instance_norm_normal(const int8_t *x, int8_t *y, uint32_t *squares)
 {
-    enum {
-        BATCH = 1, CHANNELS = 1, PIXELS = 272,
-        X_IMAGE = 272, X_CHANNEL = 1, Y_IMAGE = 272, Y_CHANNEL = 1
+    INSTANCE_NORM_CONST_ATTR static const struct instance_norm_instance_norm layer = {
+        .numbers = instance_norm_normal_numbers, .scale = instance_norm_normal_scale, .bias = instance_norm_normal_bias,
+        .batch = 1, .channels = 1, .pixels = 272, .x_image = 272, .x_channel = 1, .x_pixel = 1, .y_image = 272,
+        .y_channel = 1, .y_pixel = 1, .first = 128, .y_zero_point = 3, .y_low = -128, .y_high = 127,
+        .count = 0x43880000, .epsilon = 0x3727c5ac, .y_scale = 0x3cc49ba6,
     };
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            const int32_t place = (n * CHANNELS + c) * PIXELS;
-
-            instance_norm_normal_channel(x + (n * X_IMAGE + c * X_CHANNEL), y + (n * Y_IMAGE + c * Y_CHANNEL),
-                (4 - place % 4) % 4, instance_norm_normal_scale[c], instance_norm_normal_bias[c], squares);
-        }
-    }
+    instance_norm_instance_norm_s8(&layer, x, (uint8_t *)y, squares);
 }
 
 INSTANCE_NORM_CODE_ATTR void instance_norm_run(const int8_t *x_q, int8_t *y, void *arena)

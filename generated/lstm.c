@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0xc9e1b492
+#if LSTM_HEADER_ID != 0x60736e96
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -190,6 +190,15 @@ LSTM_CODE_ATTR static inline float lstm_rounded(float number)
 #endif
 }
 
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
+static LSTM_INLINE int32_t lstm_quantized(float number, float scale, int32_t low, int32_t high)
+{
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 LSTM_CODE_ATTR static inline float lstm_fused(float a, float b, float c)
 {
@@ -253,22 +262,14 @@ LSTM_CODE_ATTR static float lstm_fused_tangent(float x)
     return p * value / q;
 }
 
-/*
- * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
- * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
- */
+/* x_q: QuantizeLinear. */
 LSTM_CODE_ATTR static void lstm_x_q(const float *restrict x, int8_t *restrict y)
 {
-    /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 4, ZERO_POINT = 4, LOW = -132, HIGH = 123 };
     const float scale = 0.03f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / scale;
-        const float above = quotient > (float)LOW ? quotient : (float)LOW;
-        const float inside = above < (float)HIGH ? above : (float)HIGH;
-
-        y[i] = (int8_t)((int32_t)rintf(inside) + ZERO_POINT);
+        y[i] = (int8_t)(lstm_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
     }
 }
 
@@ -425,22 +426,14 @@ LSTM_NOINLINE static void lstm_n6_states_2(const float *restrict x, float *restr
     (void)memcpy(y, x_run, COUNT * sizeof *y);
 }
 
-/*
- * state_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
- * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
- */
+/* state_q: QuantizeLinear. */
 LSTM_CODE_ATTR static void lstm_state_q(const float *restrict x, int8_t *restrict y)
 {
-    /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 3, ZERO_POINT = -9, LOW = -119, HIGH = 136 };
     const float scale = 0.021f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / scale;
-        const float above = quotient > (float)LOW ? quotient : (float)LOW;
-        const float inside = above < (float)HIGH ? above : (float)HIGH;
-
-        y[i] = (int8_t)((int32_t)rintf(inside) + ZERO_POINT);
+        y[i] = (int8_t)(lstm_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
     }
 }
 

@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x509c5259
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x19258c78
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -97,6 +97,11 @@ MEAN_OF_FLOAT_ROWS_CODE_ATTR static inline int32_t mean_of_float_rows_nearest(fl
     const float sum = number + apart;
 
     return (int32_t)(sum - apart);
+}
+
+MEAN_OF_FLOAT_ROWS_CODE_ATTR static inline float mean_of_float_rows_float_at_least(float value, float low)
+{
+    return value < low ? low : value;
 }
 
 /*
@@ -231,12 +236,9 @@ MEAN_OF_FLOAT_ROWS_CONST_ATTR static const float mean_of_float_rows_scales_b[1] 
 /* scales: Mul. Not inlined, so that no compiler makes one rounding of this and of a sum behind it. */
 MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_scales(const float *a, float *y)
 {
-    enum { COUNT = 1 };
     const float *const b = mean_of_float_rows_scales_b;
 
-    for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = a[i] * b[i];
-    }
+    y[0] = a[0] * b[0];
 }
 
 /* mean_of_float_rows_conv: weights [8 channels][3 rows][3 columns][2 input channels]. */
@@ -391,15 +393,6 @@ MEAN_OF_FLOAT_ROWS_CONST_ATTR static const uint16_t mean_of_float_rows_relu_wind
     16,  8,  8,  8,  0,
 };
 
-/* mean_of_float_rows_relu: Relu. */
-MEAN_OF_FLOAT_ROWS_CODE_ATTR static float mean_of_float_rows_relu_activate(float value)
-{
-    if (value < 0.0f) {
-        value = 0.0f;
-    }
-    return value;
-}
-
 /*
  * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself.
  * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
@@ -425,7 +418,7 @@ MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_relu(const int32_t *x
             float number = (float)sum;
 
             number = mean_of_float_rows_rounded(number * factor_0);
-            y_run[i] = mean_of_float_rows_relu_activate(number);
+            y_run[i] = mean_of_float_rows_float_at_least(number, 0.0f);
         }
     }
 }

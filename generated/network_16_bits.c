@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x956aff8c
+#if NETWORK_16_BITS_HEADER_ID != 0xb6ab36b2
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -97,23 +97,24 @@ struct network_16_bits_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
- * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
- */
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, float scale, int32_t low, int32_t high)
+{
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
+/* x_q: QuantizeLinear. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_x_q(const float *restrict x, uint16_t *restrict y)
 {
-    /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 32 };
     const int32_t ZERO_POINT = 33000, LOW = -33000, HIGH = 32535;
     const float scale = 0.0002f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / scale;
-        const float above = quotient > (float)LOW ? quotient : (float)LOW;
-        const float inside = above < (float)HIGH ? above : (float)HIGH;
-
-        y[i] = (uint16_t)((int32_t)rintf(inside) + ZERO_POINT);
+        y[i] = (uint16_t)(network_16_bits_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
     }
 }
 
@@ -352,11 +353,8 @@ NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_gained_code(int16_t a_c
     const float a = (float)((int32_t)a_code - A_ZERO_POINT) * a_scale;
     const float b = (float)((int32_t)b_code - B_ZERO_POINT) * b_scale;
     const float product = a * b;
-    const float quotient = product / y_scale;
-    const float above = quotient > (float)LOW ? quotient : (float)LOW;
-    const float inside = above < (float)HIGH ? above : (float)HIGH;
 
-    return (int16_t)((int32_t)rintf(inside) + Y_ZERO_POINT);
+    return (int16_t)(network_16_bits_quantized(product, y_scale, LOW, HIGH) + Y_ZERO_POINT);
 }
 
 /* gained: Mul. */
@@ -370,11 +368,10 @@ NETWORK_16_BITS_CODE_ATTR static void network_16_bits_gained(const int16_t *a, i
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int16_t *const a_run = a + i0 * A_STEP_0;
-        const int16_t *const b_run = b;
         int16_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = network_16_bits_gained_code(a_run[i], b_run[i]);
+            y_run[i] = network_16_bits_gained_code(a_run[i], b[i]);
         }
     }
 }
@@ -391,11 +388,8 @@ NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_total_code(int16_t a_co
     const volatile float a = (float)((int32_t)a_code - A_ZERO_POINT) * a_scale;
     const volatile float b = (float)((int32_t)b_code - B_ZERO_POINT) * b_scale;
     const float sum = a + b;
-    const float quotient = sum / y_scale;
-    const float above = quotient > (float)LOW ? quotient : (float)LOW;
-    const float inside = above < (float)HIGH ? above : (float)HIGH;
 
-    return (int16_t)((int32_t)rintf(inside) + Y_ZERO_POINT);
+    return (int16_t)(network_16_bits_quantized(sum, y_scale, LOW, HIGH) + Y_ZERO_POINT);
 }
 
 /* total: Add. */

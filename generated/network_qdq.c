@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x79d60894
+#if NETWORK_QDQ_HEADER_ID != 0x4a0ffa6b
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -313,6 +313,15 @@ NETWORK_QDQ_CODE_ATTR static uint32_t network_qdq_soft_float_multiply_add(uint32
                              : network_qdq_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
+static NETWORK_QDQ_INLINE int32_t network_qdq_quantized(float number, float scale, int32_t low, int32_t high)
+{
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
 /* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
 NETWORK_QDQ_CODE_ATTR static inline float network_qdq_fused(float a, float b, float c)
 {
@@ -363,22 +372,44 @@ NETWORK_QDQ_CODE_ATTR static float network_qdq_fused_exponential(float x)
     return p * number * (exponent < -60 ? 5.42101086e-20f : 1.84467441e19f); /* 2^-64, 2^64 */
 }
 
-/*
- * x_q: QuantizeLinear. The quotient is rounded to float32, limited to the codes there are (NaN to the lowest,
- * as in onnxruntime), and rounded half to even, which is the rounding that a program starts with.
- */
+/* What a layer is. */
+struct network_qdq_float_softmax {
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+};
+
+/* A row. Exponentials are added up side by side, as onnxruntime does on x86-64 with AVX512F. */
+static NETWORK_QDQ_INLINE void network_qdq_float_softmax_row(
+    const struct network_qdq_float_softmax *layer, const float *in, float *out)
+{
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    float s[16] = {0.0f}, largest = in[0], share;
+
+    for (int32_t j = 1; j < length; j++) {
+        largest = in[j * x_along] > largest ? in[j * x_along] : largest;
+    }
+    for (int32_t j = 0; j < length; j++) {
+        out[j * y_along] = network_qdq_fused_exponential(in[j * x_along] - largest);
+        s[j % 16] += out[j * y_along];
+    }
+    for (int32_t i = 0; i < 8; i++) {
+        s[i] += s[i + 8];
+    }
+    share = 1.0f / (((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])));
+    for (int32_t j = 0; j < length; j++) {
+        out[j * y_along] *= share;
+    }
+}
+
+/* x_q: QuantizeLinear. */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_x_q(const float *restrict x, uint8_t *restrict y)
 {
-    /* LOW and HIGH are the limits of the type, less the zero point. */
     enum { COUNT = 128, ZERO_POINT = 120, LOW = -120, HIGH = 135 };
     const float scale = 0.0173f;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const float quotient = x[i] / scale;
-        const float above = quotient > (float)LOW ? quotient : (float)LOW;
-        const float inside = above < (float)HIGH ? above : (float)HIGH;
-
-        y[i] = (uint8_t)((int32_t)rintf(inside) + ZERO_POINT);
+        y[i] = (uint8_t)(network_qdq_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
     }
 }
 
@@ -872,48 +903,16 @@ NETWORK_QDQ_CODE_ATTR static void network_qdq_n9_by_pixel_q_dq(const uint8_t *re
     }
 }
 
-/*
- * network_qdq_y: one row. No exponent is positive, so no exponential overflows, and their sum is at least 1.
- * They are added up side by side as onnxruntime does on x86-64 with AVX512F: their sum depends on the order.
- */
-NETWORK_QDQ_CODE_ATTR static void network_qdq_y_row(const float *in, float *out)
-{
-    enum { LENGTH = 6, LANES = 16 };
-    float largest = in[0];
-    float sum = 0.0f;
-    float sums[LANES], share;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    for (int32_t lane = 0; lane < LANES; lane++) {
-        sums[lane] = 0.0f;
-    }
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const float e = network_qdq_fused_exponential(in[j] - largest);
-
-        out[j] = e;
-        sums[j % LANES] += e;
-    }
-    for (int32_t half = LANES / 2; half < LANES; half++) {
-        sums[half - LANES / 2] += sums[half];
-    }
-    for (int32_t lane = 0; lane < LANES / 2; lane += 4) {
-        sum += (sums[lane] + sums[lane + 1]) + (sums[lane + 2] + sums[lane + 3]);
-    }
-    share = 1.0f / sum;
-    for (int32_t j = 0; j < LENGTH; j++) {
-        out[j] *= share;
-    }
-}
-
 /* y: Softmax. */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_y(const float *x, float *y)
 {
     enum { COUNT = 48, X_STEP = 6, Y_STEP = 6 };
+    NETWORK_QDQ_CONST_ATTR static const struct network_qdq_float_softmax layer = {
+        .length = 6, .x_along = 1, .y_along = 1,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        network_qdq_y_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        network_qdq_float_softmax_row(&layer, &x[i * X_STEP], &y[i * Y_STEP]);
     }
 }
 

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x2b008f4b
+#if NETWORK_QOP_HEADER_ID != 0x2063a930
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -174,6 +174,137 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add_up(uint32_t a, 
     sum = (sum >> carry) | (sum & carry);
     sum = (sum >> 3) + (((sum & 7u) + 3u + ((sum >> 3) & 1u)) >> 3);
     return (((large >> 23) - large_is_normal + carry) << 23) + sum; /* the hidden bit counts the exponent up */
+}
+
+/* What a layer is. */
+struct network_qop_softmax {
+    const uint32_t *exponentials; /* of x - max x = -255, ..., 0, as words of float32 numbers */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    uint32_t factor; /* what shares of the sum are multiplied by, below 2^bits; by reciprocals they need 15 at most */
+    int32_t bits;
+    int32_t zero_point; /* of y */
+    int32_t high; /* the highest code of y */
+};
+
+/* The largest element of a row. */
+static NETWORK_QOP_INLINE int32_t network_qop_softmax_largest_s8(
+    const struct network_qop_softmax *layer, const int8_t *in)
+{
+    const int32_t length = layer->length, along = layer->x_along;
+    int32_t largest = in[0];
+
+    for (int32_t j = 1; j < length; j++) {
+        largest = in[j * along] > largest ? in[j * along] : largest;
+    }
+    return largest;
+}
+
+/* The sum of the exponentials of a row in float32; `first` plus an element is its place in their table. */
+static NETWORK_QOP_INLINE uint32_t network_qop_softmax_sum_s8(
+    const struct network_qop_softmax *layer, const int8_t *in, int32_t first)
+{
+    const uint32_t *const exponentials = layer->exponentials;
+    const int32_t length = layer->length, along = layer->x_along;
+    uint32_t sum = 0;
+
+    for (int32_t j = 0; j < length; j++) {
+        sum = network_qop_soft_float_add_up(sum, exponentials[first + in[j * along]]);
+    }
+    return sum;
+}
+
+/* How far the exponent of `part` is below that of `sum`: from bits + 2 on the share is less than half a code. */
+static NETWORK_QOP_INLINE uint32_t network_qop_softmax_gap(uint32_t part, uint32_t sum)
+{
+    const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
+
+    return (sum >> 23) - (part >> 23) + is_normal - 1u;
+}
+
+/* The significand of a word, with its hidden bit. */
+static NETWORK_QOP_INLINE uint32_t network_qop_softmax_significand(uint32_t word)
+{
+    const uint32_t is_normal = ((word >> 23) + 255u) >> 8; /* 1 or 0 */
+
+    return (word & ((UINT32_C(1) << 23) - 1u)) | is_normal << 23;
+}
+
+/* The same of a sum, which is at least 1. */
+static NETWORK_QOP_INLINE uint32_t network_qop_softmax_divisor(uint32_t sum)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+
+    return (sum & (hidden - 1u)) | hidden;
+}
+
+/* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
+NETWORK_QOP_CODE_ATTR static uint32_t network_qop_softmax_reciprocal(
+    const struct network_qop_softmax *layer, uint32_t sum)
+{
+    const uint32_t significand = network_qop_softmax_divisor(sum);
+    uint32_t rest = layer->factor;
+    uint32_t quotient = 0;
+
+    for (int digit = 0; digit < 5; digit++) {
+        rest <<= 8;
+        quotient = (quotient << 8) + rest / significand;
+        rest %= significand;
+    }
+    return quotient;
+}
+
+/* The share by the reciprocal, in units of 2^-12 of a code: at most 1 + 2^-4 units too low, half a code added. */
+static NETWORK_QOP_INLINE uint32_t network_qop_softmax_product(
+    uint32_t part, uint32_t reciprocal, uint32_t gap)
+{
+    const uint32_t product = (uint32_t)(((uint64_t)(network_qop_softmax_significand(part) << 8) * reciprocal) >> 32);
+
+    return (product >> (4u + gap)) + (UINT32_C(1) << 11);
+}
+
+/* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
+NETWORK_QOP_NOINLINE static int32_t network_qop_softmax_nearest(
+    const struct network_qop_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
+{
+    const uint64_t twice = 2u * (uint64_t)network_qop_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
+    const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
+
+    return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
+}
+
+/* The share by the reciprocal of the sum. */
+static NETWORK_QOP_INLINE int32_t network_qop_softmax_share(
+    const struct network_qop_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
+{
+    const uint32_t difference = network_qop_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = network_qop_softmax_product(part, reciprocal, gap);
+
+    if (NETWORK_QOP_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
+        return network_qop_softmax_nearest(layer, part, (uint64_t)network_qop_softmax_divisor(sum) << gap,
+            (share - 1u) >> 12);
+    }
+    return (int32_t)(share >> 12);
+}
+
+/* A row, its shares by the reciprocal of their sum. */
+static NETWORK_QOP_INLINE void network_qop_softmax_s8(
+    const struct network_qop_softmax *layer, const int8_t *in, uint8_t *out)
+{
+    const uint32_t *const exponentials = layer->exponentials;
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    const int32_t zero_point = layer->zero_point, high = layer->high;
+    const int32_t first = 255 - network_qop_softmax_largest_s8(layer, in);
+    const uint32_t sum = network_qop_softmax_sum_s8(layer, in, first);
+    const uint32_t reciprocal = network_qop_softmax_reciprocal(layer, sum);
+
+    for (int32_t j = 0; j < length; j++) {
+        const uint32_t part = exponentials[first + in[j * x_along]];
+        const int32_t code = network_qop_softmax_share(layer, part, sum, reciprocal) + zero_point;
+
+        out[j * y_along] = (uint8_t)(code > high ? high : code);
+    }
 }
 
 /* network_qop_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -738,87 +869,15 @@ NETWORK_QOP_CONST_ATTR static const uint32_t network_qop_y_exponentials[256] = {
     2060690470, 2062303260, 2063850575, 2064855406,
 };
 
-/* network_qop_y: 256 * 2^40 through the significand of a sum of at least 1, rounded down. */
-NETWORK_QOP_CODE_ATTR static uint32_t network_qop_y_reciprocal(uint32_t sum)
-{
-    const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t significand = (sum & (hidden - 1u)) | hidden;
-    uint32_t rest = UINT32_C(256);
-    uint32_t quotient = 0;
-
-    for (int digit = 0; digit < 5; digit++) {
-        rest <<= 8;
-        quotient = (quotient << 8) + rest / significand;
-        rest %= significand;
-    }
-    return quotient;
-}
-
-/* network_qop_y: whichever of `low` and the next number is nearest to 256 * addend / divisor, half way the even one. */
-NETWORK_QOP_CODE_ATTR static int32_t network_qop_y_nearest(uint32_t addend, uint64_t divisor, uint32_t low)
-{
-    const uint32_t factor = UINT32_C(256);
-    const uint64_t twice = 2u * (uint64_t)addend * factor + ((uint64_t)low & 1u);
-    const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
-
-    return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
-}
-
-/*
- * network_qop_y: 256 times the share of an exponential in the sum of its row, to the nearest integer, half to even.
- * Both are words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
- */
-NETWORK_QOP_NOINLINE static int32_t network_qop_y_share(uint32_t part, uint32_t sum, uint32_t reciprocal)
-{
-    enum { BITS = 9, BELOW = 12 };
-    const uint32_t hidden = UINT32_C(1) << 23;
-    const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
-    const uint32_t difference = (sum >> 23) - (part >> 23) + is_normal - 1u;
-    /* From BITS + 2 on the share is less than half. */
-    const uint32_t gap = difference < BITS + 2 ? difference : BITS + 2;
-    const uint32_t addend = (part & (hidden - 1u)) | is_normal << 23;
-    const uint64_t divisor = (sum & (hidden - 1u)) | hidden;
-    const uint32_t product = (uint32_t)(((uint64_t)(addend << 8) * reciprocal) >> 32);
-
-    /* At most 1 + 2^-4 units of 2^-BELOW too low, half a unit of the code added. */
-    const uint32_t share = (product >> (4u + gap)) + (UINT32_C(1) << (BELOW - 1));
-    int32_t code = (int32_t)(share >> BELOW);
-
-    if (((share + 1u) & ((UINT32_C(1) << BELOW) - 1u)) < 2u) {
-        code = network_qop_y_nearest(addend, divisor << gap, (share - 1u) >> BELOW); /* a tie may be nearer than that */
-    }
-    return code;
-}
-
-/* network_qop_y: one row, its sum in the float32 arithmetic of onnxruntime. */
-NETWORK_QOP_CODE_ATTR static void network_qop_y_row(const int8_t *in, int8_t *out)
-{
-    enum { LENGTH = 3, ZERO_POINT = -128, HIGH = 127 };
-    int32_t largest = in[0];
-    int32_t first;
-    uint32_t sum = 0;
-    uint32_t reciprocal;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    first = 255 - largest; /* plus an element: its place in the table */
-    for (int32_t j = 0; j < LENGTH; j++) {
-        sum = network_qop_soft_float_add_up(sum, network_qop_y_exponentials[first + in[j]]);
-    }
-    reciprocal = network_qop_y_reciprocal(sum);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const uint32_t part = network_qop_y_exponentials[first + in[j]];
-        const int32_t code = network_qop_y_share(part, sum, reciprocal) + ZERO_POINT;
-
-        out[j] = (int8_t)(code > HIGH ? HIGH : code);
-    }
-}
-
 /* y: QLinearSoftmax. */
 NETWORK_QOP_CODE_ATTR static void network_qop_y(const int8_t *x, int8_t *y)
 {
-    network_qop_y_row(x, y);
+    NETWORK_QOP_CONST_ATTR static const struct network_qop_softmax layer = {
+        .exponentials = network_qop_y_exponentials, .length = 3, .x_along = 1, .y_along = 1, .factor = 256, .bits = 9,
+        .zero_point = -128, .high = 127,
+    };
+
+    network_qop_softmax_s8(&layer, x, (uint8_t *)y);
 }
 
 NETWORK_QOP_CODE_ATTR void network_qop_run(const int8_t *x, int8_t *y, void *arena)

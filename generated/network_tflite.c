@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xe1623430
+#if NETWORK_TFLITE_HEADER_ID != 0x32482047
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -104,6 +104,103 @@ NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_round_twice(int32_t acc, 
     const int32_t mask = (int32_t)((UINT32_C(1) << right) - 1);
 
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
+}
+
+/* What a layer is. */
+struct network_tflite_integer_softmax {
+    const int32_t *exponentials; /* of x - max x = -255, ..., 0: in units of 2^-31, of 2^-19 for logarithms */
+    const int32_t *distances; /* what they are taken of, in units of 2^-26; NULL but for logarithms */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    int32_t low; /* the lowest code of y */
+    int32_t high; /* the highest code of y */
+    int32_t right; /* how far a share is to be shifted at most; 0 for logarithms */
+};
+
+/* a * b / 2^31, half up. */
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_fixed_product(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
+}
+
+/* value * 2^bits, saturated. */
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_times(int32_t value, int bits)
+{
+    const int32_t most = INT32_MAX >> bits;
+
+    return value > most ? INT32_MAX : value < -most - 1 ? INT32_MIN : value * (INT32_C(1) << bits);
+}
+
+/* 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_fixed_reciprocal(uint32_t value)
+{
+    const int32_t half = (int32_t)(value >> 1);
+    /* 48/17 - 32/17 half, in units of 2^-29 */
+    int32_t x = INT32_C(1515870810) + network_tflite_softmax_fixed_product(half, -INT32_C(1010580540));
+
+    for (int step = 0; step < 3; step++) {
+        const int32_t rest = (INT32_C(1) << 29) - network_tflite_softmax_fixed_product(half, x);
+
+        x += network_tflite_softmax_times(network_tflite_softmax_fixed_product(x, rest), 2);
+    }
+    return network_tflite_softmax_times(x, 1);
+}
+
+/* What is added to an element of a row for its place in the tables. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_integer_softmax_first_s8(
+    const struct network_tflite_integer_softmax *layer, const int8_t *in)
+{
+    int32_t largest = in[0];
+
+    for (int32_t j = 1; j < layer->length; j++) {
+        largest = in[j * layer->x_along] > largest ? in[j * layer->x_along] : largest;
+    }
+    return 255 - largest;
+}
+
+/* Sets `first` to that, and `right` to how far shares are to be shifted; returns by what they are multiplied before. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_integer_softmax_scale_s8(
+    const struct network_tflite_integer_softmax *layer, const int8_t *in, int32_t *first, int32_t *right)
+{
+    uint32_t sum = 0; /* of exponentials, in units of 2^-19 */
+
+    *first = network_tflite_integer_softmax_first_s8(layer, in);
+    *right = layer->right;
+    for (int32_t j = 0; j < layer->length; j++) {
+        const uint32_t part = (uint32_t)layer->exponentials[*first + in[j * layer->x_along]];
+
+        sum += (part + (1u << 11)) >> 12;
+    }
+    while (sum < UINT32_C(1) << 31) {
+        sum <<= 1;
+        --*right;
+    }
+    return network_tflite_softmax_fixed_reciprocal(sum);
+}
+
+/* The code of an exponential. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_integer_softmax_code(
+    const struct network_tflite_integer_softmax *layer, int32_t exponential, int32_t scale, int32_t right)
+{
+    const int32_t share = network_tflite_softmax_fixed_product(scale, exponential);
+    const int32_t code = (share >> right) + ((share >> (right - 1)) & 1) + layer->low;
+
+    return code > layer->high ? layer->high : code;
+}
+
+/* A row whose codes have 8 bits, too. */
+static NETWORK_TFLITE_INLINE void network_tflite_integer_softmax_s8(
+    const struct network_tflite_integer_softmax *layer, const int8_t *in, uint8_t *out)
+{
+    int32_t first, right;
+    const int32_t scale = network_tflite_integer_softmax_scale_s8(layer, in, &first, &right);
+
+    for (int32_t j = 0; j < layer->length; j++) {
+        const int32_t exponential = layer->exponentials[first + in[j * layer->x_along]];
+
+        out[j * layer->y_along] = (uint8_t)network_tflite_integer_softmax_code(layer, exponential, scale, right);
+    }
 }
 
 /* network_tflite_CONV_2D_0: weights [4 channels][3 rows][3 columns][2 input channels]. */
@@ -406,71 +503,15 @@ NETWORK_TFLITE_CONST_ATTR static const int32_t network_tflite_SOFTMAX_3_exponent
     1962652269, 2022423914, 2084015788, 2147483647,
 };
 
-/* network_tflite_SOFTMAX_3: a * b / 2^31, half up. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_SOFTMAX_3_product(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
-}
-
-/* network_tflite_SOFTMAX_3: value * 2^bits, saturated. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_SOFTMAX_3_times(int32_t value, int bits)
-{
-    const int32_t most = INT32_MAX >> bits;
-
-    return value > most ? INT32_MAX : value < -most - 1 ? INT32_MIN : value * (INT32_C(1) << bits);
-}
-
-/* network_tflite_SOFTMAX_3: 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_SOFTMAX_3_reciprocal(uint32_t value)
-{
-    const int32_t half = (int32_t)(value >> 1);
-    /* 48/17 - 32/17 half, in units of 2^-29 */
-    int32_t x = INT32_C(1515870810) + network_tflite_SOFTMAX_3_product(half, -INT32_C(1010580540));
-
-    for (int step = 0; step < 3; step++) {
-        x += network_tflite_SOFTMAX_3_times(network_tflite_SOFTMAX_3_product(x,
-            (INT32_C(1) << 29) - network_tflite_SOFTMAX_3_product(half, x)), 2);
-    }
-    return network_tflite_SOFTMAX_3_times(x, 1);
-}
-
-/* network_tflite_SOFTMAX_3: one row. */
-NETWORK_TFLITE_CODE_ATTR static void network_tflite_SOFTMAX_3_row(const int8_t *in, int8_t *out)
-{
-    enum { LENGTH = 3, LOW = -128, HIGH = 127 };
-    int32_t largest = in[0];
-    int32_t first;
-    uint32_t sum = 0; /* of exponentials, in units of 2^-19 */
-    int32_t right = 35; /* how far a share is to be shifted */
-    int32_t scale;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    first = 255 - largest; /* plus an element: its place in the table */
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const uint32_t part = (uint32_t)network_tflite_SOFTMAX_3_exponentials[first + in[j]];
-
-        sum += (part + (1u << 11)) >> 12;
-    }
-    while (sum < UINT32_C(1) << 31) {
-        sum <<= 1;
-        right--;
-    }
-    scale = network_tflite_SOFTMAX_3_reciprocal(sum);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t share =
-            network_tflite_SOFTMAX_3_product(scale, network_tflite_SOFTMAX_3_exponentials[first + in[j]]);
-        const int32_t code = (share >> right) + ((share >> (right - 1)) & 1) + LOW;
-
-        out[j] = (int8_t)(code > HIGH ? HIGH : code);
-    }
-}
-
 /* SOFTMAX_3: SOFTMAX. */
 NETWORK_TFLITE_CODE_ATTR static void network_tflite_SOFTMAX_3(const int8_t *x, int8_t *y)
 {
-    network_tflite_SOFTMAX_3_row(x, y);
+    NETWORK_TFLITE_CONST_ATTR static const struct network_tflite_integer_softmax layer = {
+        .exponentials = network_tflite_SOFTMAX_3_exponentials, .length = 3, .x_along = 1, .y_along = 1, .low = -128,
+        .high = 127, .right = 35,
+    };
+
+    network_tflite_integer_softmax_s8(&layer, x, (uint8_t *)y);
 }
 
 NETWORK_TFLITE_CODE_ATTR void network_tflite_run(const int8_t *image, int8_t *shares, void *arena)

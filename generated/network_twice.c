@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xc58513c9
+#if NETWORK_TWICE_HEADER_ID != 0x166cfc2c
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -100,6 +100,11 @@ NETWORK_TWICE_CODE_ATTR static inline int32_t network_twice_nearest(float number
     const float sum = number + apart;
 
     return (int32_t)(sum - apart);
+}
+
+NETWORK_TWICE_CODE_ATTR static inline float network_twice_float_at_least(float value, float low)
+{
+    return value < low ? low : value;
 }
 
 /*
@@ -233,12 +238,9 @@ NETWORK_TWICE_CONST_ATTR static const float network_twice_scales_b[1] = {
 /* scales: Mul. Not inlined, so that no compiler makes one rounding of this and of a sum behind it. */
 NETWORK_TWICE_NOINLINE static void network_twice_scales(const float *a, float *y)
 {
-    enum { COUNT = 1 };
     const float *const b = network_twice_scales_b;
 
-    for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = a[i] * b[i];
-    }
+    y[0] = a[0] * b[0];
 }
 
 /* network_twice_conv: weights [8 channels][3 rows][3 columns][2 input channels]. */
@@ -393,15 +395,6 @@ NETWORK_TWICE_CONST_ATTR static const uint16_t network_twice_relu_window3[5] = {
     16,  8,  8,  8,  0,
 };
 
-/* network_twice_relu: Relu. */
-NETWORK_TWICE_CODE_ATTR static float network_twice_relu_activate(float value)
-{
-    if (value < 0.0f) {
-        value = 0.0f;
-    }
-    return value;
-}
-
 /*
  * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself.
  * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
@@ -427,7 +420,7 @@ NETWORK_TWICE_NOINLINE static void network_twice_relu(const int32_t *x, const ui
             float number = (float)sum;
 
             number = network_twice_rounded(number * factor_0);
-            y_run[i] = network_twice_relu_activate(number);
+            y_run[i] = network_twice_float_at_least(number, 0.0f);
         }
     }
 }

@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0x8e5a10cd
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0x8c5aae90
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -124,6 +124,103 @@ RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_integer_tangent
         part = (int32_t)table[at] * 256 + (int32_t)(size & 255u) * ((int32_t)table[at + 1u] - (int32_t)table[at]);
     }
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
+}
+
+/* What a layer is. */
+struct recurrent_cortex_m4_integer_softmax {
+    const int32_t *exponentials; /* of x - max x = -255, ..., 0: in units of 2^-31, of 2^-19 for logarithms */
+    const int32_t *distances; /* what they are taken of, in units of 2^-26; NULL but for logarithms */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    int32_t low; /* the lowest code of y */
+    int32_t high; /* the highest code of y */
+    int32_t right; /* how far a share is to be shifted at most; 0 for logarithms */
+};
+
+/* a * b / 2^31, half up. */
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_fixed_product(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
+}
+
+/* value * 2^bits, saturated. */
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_times(int32_t value, int bits)
+{
+    const int32_t most = INT32_MAX >> bits;
+
+    return value > most ? INT32_MAX : value < -most - 1 ? INT32_MIN : value * (INT32_C(1) << bits);
+}
+
+/* 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_fixed_reciprocal(uint32_t value)
+{
+    const int32_t half = (int32_t)(value >> 1);
+    /* 48/17 - 32/17 half, in units of 2^-29 */
+    int32_t x = INT32_C(1515870810) + recurrent_cortex_m4_softmax_fixed_product(half, -INT32_C(1010580540));
+
+    for (int step = 0; step < 3; step++) {
+        const int32_t rest = (INT32_C(1) << 29) - recurrent_cortex_m4_softmax_fixed_product(half, x);
+
+        x += recurrent_cortex_m4_softmax_times(recurrent_cortex_m4_softmax_fixed_product(x, rest), 2);
+    }
+    return recurrent_cortex_m4_softmax_times(x, 1);
+}
+
+/* What is added to an element of a row for its place in the tables. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_softmax_first_s8(
+    const struct recurrent_cortex_m4_integer_softmax *layer, const int8_t *in)
+{
+    int32_t largest = in[0];
+
+    for (int32_t j = 1; j < layer->length; j++) {
+        largest = in[j * layer->x_along] > largest ? in[j * layer->x_along] : largest;
+    }
+    return 255 - largest;
+}
+
+/* Sets `first` to that, and `right` to how far shares are to be shifted; returns by what they are multiplied before. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_softmax_scale_s8(
+    const struct recurrent_cortex_m4_integer_softmax *layer, const int8_t *in, int32_t *first, int32_t *right)
+{
+    uint32_t sum = 0; /* of exponentials, in units of 2^-19 */
+
+    *first = recurrent_cortex_m4_integer_softmax_first_s8(layer, in);
+    *right = layer->right;
+    for (int32_t j = 0; j < layer->length; j++) {
+        const uint32_t part = (uint32_t)layer->exponentials[*first + in[j * layer->x_along]];
+
+        sum += (part + (1u << 11)) >> 12;
+    }
+    while (sum < UINT32_C(1) << 31) {
+        sum <<= 1;
+        --*right;
+    }
+    return recurrent_cortex_m4_softmax_fixed_reciprocal(sum);
+}
+
+/* The code of an exponential. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_softmax_code(
+    const struct recurrent_cortex_m4_integer_softmax *layer, int32_t exponential, int32_t scale, int32_t right)
+{
+    const int32_t share = recurrent_cortex_m4_softmax_fixed_product(scale, exponential);
+    const int32_t code = (share >> right) + ((share >> (right - 1)) & 1) + layer->low;
+
+    return code > layer->high ? layer->high : code;
+}
+
+/* A row whose codes become int16_t. */
+static RECURRENT_CORTEX_M4_INLINE void recurrent_cortex_m4_integer_softmax_to_16_bits_s8(
+    const struct recurrent_cortex_m4_integer_softmax *layer, const int8_t *in, int16_t *out)
+{
+    int32_t first, right;
+    const int32_t scale = recurrent_cortex_m4_integer_softmax_scale_s8(layer, in, &first, &right);
+
+    for (int32_t j = 0; j < layer->length; j++) {
+        const int32_t exponential = layer->exponentials[first + in[j * layer->x_along]];
+
+        out[j * layer->y_along] = (int16_t)recurrent_cortex_m4_integer_softmax_code(layer, exponential, scale, right);
+    }
 }
 
 /* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
@@ -441,74 +538,17 @@ RECURRENT_CORTEX_M4_CONST_ATTR static const int32_t recurrent_cortex_m4_SOFTMAX_
     2049143166, 2081412406, 2114189749, 2147483647,
 };
 
-/* recurrent_cortex_m4_SOFTMAX_1: a * b / 2^31, half up. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_SOFTMAX_1_product(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
-}
-
-/* recurrent_cortex_m4_SOFTMAX_1: value * 2^bits, saturated. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_SOFTMAX_1_times(int32_t value, int bits)
-{
-    const int32_t most = INT32_MAX >> bits;
-
-    return value > most ? INT32_MAX : value < -most - 1 ? INT32_MIN : value * (INT32_C(1) << bits);
-}
-
-/* recurrent_cortex_m4_SOFTMAX_1: 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_SOFTMAX_1_reciprocal(uint32_t value)
-{
-    const int32_t half = (int32_t)(value >> 1);
-    /* 48/17 - 32/17 half, in units of 2^-29 */
-    int32_t x = INT32_C(1515870810) + recurrent_cortex_m4_SOFTMAX_1_product(half, -INT32_C(1010580540));
-
-    for (int step = 0; step < 3; step++) {
-        x += recurrent_cortex_m4_SOFTMAX_1_times(recurrent_cortex_m4_SOFTMAX_1_product(x,
-            (INT32_C(1) << 29) - recurrent_cortex_m4_SOFTMAX_1_product(half, x)), 2);
-    }
-    return recurrent_cortex_m4_SOFTMAX_1_times(x, 1);
-}
-
-/* recurrent_cortex_m4_SOFTMAX_1: one row. */
-RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_SOFTMAX_1_row(const int8_t *in, int16_t *out)
-{
-    enum { LENGTH = 3, LOW = -32768, HIGH = 32767 };
-    int32_t largest = in[0];
-    int32_t first;
-    uint32_t sum = 0; /* of exponentials, in units of 2^-19 */
-    int32_t right = 27; /* how far a share is to be shifted */
-    int32_t scale;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    first = 255 - largest; /* plus an element: its place in the table */
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const uint32_t part = (uint32_t)recurrent_cortex_m4_SOFTMAX_1_exponentials[first + in[j]];
-
-        sum += (part + (1u << 11)) >> 12;
-    }
-    while (sum < UINT32_C(1) << 31) {
-        sum <<= 1;
-        right--;
-    }
-    scale = recurrent_cortex_m4_SOFTMAX_1_reciprocal(sum);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t share =
-            recurrent_cortex_m4_SOFTMAX_1_product(scale, recurrent_cortex_m4_SOFTMAX_1_exponentials[first + in[j]]);
-        const int32_t code = (share >> right) + ((share >> (right - 1)) & 1) + LOW;
-
-        out[j] = (int16_t)(code > HIGH ? HIGH : code);
-    }
-}
-
 /* SOFTMAX_1: SOFTMAX. */
 RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_SOFTMAX_1(const int8_t *x, int16_t *y)
 {
     enum { COUNT = 2, X_STEP = 3, Y_STEP = 3 };
+    RECURRENT_CORTEX_M4_CONST_ATTR static const struct recurrent_cortex_m4_integer_softmax layer = {
+        .exponentials = recurrent_cortex_m4_SOFTMAX_1_exponentials, .length = 3, .x_along = 1, .y_along = 1,
+        .low = -32768, .high = 32767, .right = 27,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        recurrent_cortex_m4_SOFTMAX_1_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        recurrent_cortex_m4_integer_softmax_to_16_bits_s8(&layer, &x[i * X_STEP], &y[i * Y_STEP]);
     }
 }
 

@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0xadccf43f
+#if RESIZED_TFLITE_HEADER_ID != 0x1457449a
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -60,6 +60,12 @@ struct resized_tflite_arena_behind {
 #define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define RESIZED_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define RESIZED_TFLITE_INLINE RESIZED_TFLITE_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char resized_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -76,6 +82,130 @@ RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_round_twice(int32_t acc, 
     const int32_t mask = (int32_t)((UINT32_C(1) << right) - 1);
 
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
+}
+
+/* What a layer is. */
+struct resized_tflite_integer_softmax {
+    const int32_t *exponentials; /* of x - max x = -255, ..., 0: in units of 2^-31, of 2^-19 for logarithms */
+    const int32_t *distances; /* what they are taken of, in units of 2^-26; NULL but for logarithms */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    int32_t low; /* the lowest code of y */
+    int32_t high; /* the highest code of y */
+    int32_t right; /* how far a share is to be shifted at most; 0 for logarithms */
+};
+
+/* a * b / 2^31, half up. */
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_fixed_product(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
+}
+
+/* value * 2^bits, saturated. */
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_times(int32_t value, int bits)
+{
+    const int32_t most = INT32_MAX >> bits;
+
+    return value > most ? INT32_MAX : value < -most - 1 ? INT32_MIN : value * (INT32_C(1) << bits);
+}
+
+/* value / 2^bits, half away from zero. */
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_part(int32_t value, int bits)
+{
+    const int32_t half = INT32_C(1) << (bits - 1);
+
+    return value < 0 ? -((half - value) >> bits) : (value + half) >> bits;
+}
+
+/* 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_fixed_reciprocal(uint32_t value)
+{
+    const int32_t half = (int32_t)(value >> 1);
+    /* 48/17 - 32/17 half, in units of 2^-29 */
+    int32_t x = INT32_C(1515870810) + resized_tflite_softmax_fixed_product(half, -INT32_C(1010580540));
+
+    for (int step = 0; step < 3; step++) {
+        const int32_t rest = (INT32_C(1) << 29) - resized_tflite_softmax_fixed_product(half, x);
+
+        x += resized_tflite_softmax_times(resized_tflite_softmax_fixed_product(x, rest), 2);
+    }
+    return resized_tflite_softmax_times(x, 1);
+}
+
+/* How far a positive value can be doubled. */
+RESIZED_TFLITE_CODE_ATTR static int resized_tflite_softmax_room(int32_t value)
+{
+    int room = 0;
+
+    while (value < INT32_C(1) << 30) {
+        value *= 2;
+        room++;
+    }
+    return room;
+}
+
+/* The logarithm of a sum in units of 2^-19, which is at least 1, in units of 2^-26. */
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_logarithm(int32_t sum)
+{
+    const int32_t root = INT32_C(1518500250);   /* of 1/2, in units of 2^-31 */
+    const int32_t middle = INT32_C(1805811301); /* the root of that */
+    const int32_t less = resized_tflite_softmax_fixed_product(sum, root);
+    const int room = resized_tflite_softmax_room(sum);
+    const int room_of_less = resized_tflite_softmax_room(less);
+    const int32_t first = resized_tflite_softmax_times(resized_tflite_softmax_fixed_product(
+        resized_tflite_softmax_times(sum, room), root), 1);
+    const int32_t second = resized_tflite_softmax_times(sum, room_of_less);
+    const int32_t first_power = 4 * (11 - room) + 1; /* in units of 1/4 */
+    const int32_t second_power = 4 * (12 - room_of_less) - 1;
+    const int32_t power = (first_power > second_power ? first_power : second_power) * (INT32_C(1) << 23);
+    const int32_t r = first < second ? first : second; /* sum = r * 2^power, r near the middle */
+    const int32_t q = (r - middle) * 2;
+    const int32_t square = resized_tflite_softmax_fixed_product(q, q);
+    const int32_t cube = resized_tflite_softmax_fixed_product(q, square);
+    const int32_t above = resized_tflite_softmax_fixed_product(q, r)
+        + resized_tflite_softmax_fixed_product(cube, INT32_C(117049297));
+    const int32_t factor = INT32_C(1057819769) + q + resized_tflite_softmax_fixed_product(square, INT32_C(127690142));
+    const int32_t mean = (int32_t)(((uint32_t)r + (uint32_t)middle + 1u) >> 1);
+    const int32_t linear = resized_tflite_softmax_fixed_product(q, INT32_C(638450708));
+    const int32_t below = resized_tflite_softmax_fixed_product(mean, factor) + linear;
+    const int32_t reciprocal = resized_tflite_softmax_fixed_reciprocal((uint32_t)below + (UINT32_C(1) << 31));
+    const int32_t quotient = resized_tflite_softmax_fixed_product(resized_tflite_softmax_part(above, 6), reciprocal);
+
+    /* the first is power * ln 2 */
+    return (resized_tflite_softmax_fixed_product(power, INT32_C(1488522236)) + quotient) * 2;
+}
+
+/* What is added to an element of a row for its place in the tables. */
+static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_softmax_first_s8(
+    const struct resized_tflite_integer_softmax *layer, const int8_t *in)
+{
+    int32_t largest = in[0];
+
+    for (int32_t j = 1; j < layer->length; j++) {
+        largest = in[j * layer->x_along] > largest ? in[j * layer->x_along] : largest;
+    }
+    return 255 - largest;
+}
+
+/* The logarithms of the shares of a row. */
+static RESIZED_TFLITE_INLINE void resized_tflite_integer_log_softmax_s8(
+    const struct resized_tflite_integer_softmax *layer, const int8_t *in, uint8_t *out)
+{
+    const int32_t first = resized_tflite_integer_softmax_first_s8(layer, in), low = layer->low, high = layer->high;
+    int32_t sum = 0; /* of exponentials, in units of 2^-19 */
+    int32_t logarithm;
+
+    for (int32_t j = 0; j < layer->length; j++) {
+        sum += layer->exponentials[first + in[j * layer->x_along]];
+    }
+    logarithm = resized_tflite_softmax_logarithm(sum);
+    for (int32_t j = 0; j < layer->length; j++) {
+        const int32_t distance = layer->distances[first + in[j * layer->x_along]];
+        const int32_t code = resized_tflite_softmax_part(distance - logarithm, 22) + high;
+
+        out[j * layer->y_along] = (uint8_t)(code < low ? low : code > high ? high : code);
+    }
 }
 
 /* resized_tflite_RESIZE_BILINEAR_0: where the row before each row of y begins in x. */
@@ -154,11 +284,10 @@ RESIZED_TFLITE_NOINLINE static void resized_tflite_SQUARED_DIFFERENCE_1(const in
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int8_t *const a_run = a + i0 * A_STEP_0;
-        const int8_t *const b_run = b;
         int8_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = resized_tflite_SQUARED_DIFFERENCE_1_code(a_run[i], b_run[i]);
+            y_run[i] = resized_tflite_SQUARED_DIFFERENCE_1_code(a_run[i], b[i]);
         }
     }
 }
@@ -222,116 +351,17 @@ RESIZED_TFLITE_CONST_ATTR static const int32_t resized_tflite_LOG_SOFTMAX_2_dist
       -28185722,   -24159190,   -20132659,   -16106127,   -12079595,    -8053063,    -4026532,           0,
 };
 
-/* resized_tflite_LOG_SOFTMAX_2: a * b / 2^31, half up. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_LOG_SOFTMAX_2_product(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
-}
-
-/* resized_tflite_LOG_SOFTMAX_2: value * 2^bits, saturated. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_LOG_SOFTMAX_2_times(int32_t value, int bits)
-{
-    const int32_t most = INT32_MAX >> bits;
-
-    return value > most ? INT32_MAX : value < -most - 1 ? INT32_MIN : value * (INT32_C(1) << bits);
-}
-
-/* resized_tflite_LOG_SOFTMAX_2: value / 2^bits, half away from zero. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_LOG_SOFTMAX_2_part(int32_t value, int bits)
-{
-    const int32_t half = INT32_C(1) << (bits - 1);
-
-    return value < 0 ? -((half - value) >> bits) : (value + half) >> bits;
-}
-
-/* resized_tflite_LOG_SOFTMAX_2: 2^31 / (1 + value / 2^31), value from 0 on, by three steps of Newton's method. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_LOG_SOFTMAX_2_reciprocal(int32_t value)
-{
-    const int32_t half = (int32_t)(((uint32_t)value + (UINT32_C(1) << 31)) >> 1);
-    /* 48/17 - 32/17 half, in units of 2^-29 */
-    int32_t x = INT32_C(1515870810) + resized_tflite_LOG_SOFTMAX_2_product(half, -INT32_C(1010580540));
-
-    for (int step = 0; step < 3; step++) {
-        x += resized_tflite_LOG_SOFTMAX_2_times(resized_tflite_LOG_SOFTMAX_2_product(x,
-            (INT32_C(1) << 29) - resized_tflite_LOG_SOFTMAX_2_product(half, x)), 2);
-    }
-    return resized_tflite_LOG_SOFTMAX_2_times(x, 1);
-}
-
-/* resized_tflite_LOG_SOFTMAX_2: how far a positive value can be doubled. */
-RESIZED_TFLITE_CODE_ATTR static int resized_tflite_LOG_SOFTMAX_2_room(int32_t value)
-{
-    int room = 0;
-
-    while (value < INT32_C(1) << 30) {
-        value *= 2;
-        room++;
-    }
-    return room;
-}
-
-/* resized_tflite_LOG_SOFTMAX_2: the logarithm of a sum in units of 2^-19, which is at least 1, in units of 2^-26. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_LOG_SOFTMAX_2_logarithm(int32_t sum)
-{
-    const int32_t root = INT32_C(1518500250);   /* of 1/2, in units of 2^-31 */
-    const int32_t middle = INT32_C(1805811301); /* the root of that */
-    const int32_t less = resized_tflite_LOG_SOFTMAX_2_product(sum, root);
-    const int room = resized_tflite_LOG_SOFTMAX_2_room(sum);
-    const int room_of_less = resized_tflite_LOG_SOFTMAX_2_room(less);
-    const int32_t first = resized_tflite_LOG_SOFTMAX_2_times(resized_tflite_LOG_SOFTMAX_2_product(
-        resized_tflite_LOG_SOFTMAX_2_times(sum, room), root), 1);
-    const int32_t second = resized_tflite_LOG_SOFTMAX_2_times(sum, room_of_less);
-    const int32_t first_power = 4 * (11 - room) + 1; /* in units of 1/4 */
-    const int32_t second_power = 4 * (12 - room_of_less) - 1;
-    const int32_t power = (first_power > second_power ? first_power : second_power) * (INT32_C(1) << 23);
-    const int32_t r = first < second ? first : second; /* sum = r * 2^power, r near the middle */
-    const int32_t q = (r - middle) * 2;
-    const int32_t square = resized_tflite_LOG_SOFTMAX_2_product(q, q);
-    const int32_t above = resized_tflite_LOG_SOFTMAX_2_product(q, r)
-        + resized_tflite_LOG_SOFTMAX_2_product(resized_tflite_LOG_SOFTMAX_2_product(q, square), INT32_C(117049297));
-    const int32_t factor = INT32_C(1057819769) + q + resized_tflite_LOG_SOFTMAX_2_product(square, INT32_C(127690142));
-    const int32_t mean = (int32_t)(((uint32_t)r + (uint32_t)middle + 1u) >> 1);
-    const int32_t below = resized_tflite_LOG_SOFTMAX_2_product(mean, factor)
-        + resized_tflite_LOG_SOFTMAX_2_product(q, INT32_C(638450708));
-    const int32_t quotient = resized_tflite_LOG_SOFTMAX_2_product(resized_tflite_LOG_SOFTMAX_2_part(above, 6),
-        resized_tflite_LOG_SOFTMAX_2_reciprocal(below));
-
-    /* the first is power * ln 2 */
-    return (resized_tflite_LOG_SOFTMAX_2_product(power, INT32_C(1488522236)) + quotient) * 2;
-}
-
-/* resized_tflite_LOG_SOFTMAX_2: one row. */
-RESIZED_TFLITE_CODE_ATTR static void resized_tflite_LOG_SOFTMAX_2_row(const int8_t *in, int8_t *out)
-{
-    enum { LENGTH = 3, LOW = -128, HIGH = 127 };
-    int32_t largest = in[0];
-    int32_t first;
-    int32_t sum = 0; /* of exponentials, in units of 2^-19 */
-    int32_t logarithm;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    first = 255 - largest; /* plus an element: its place in the tables */
-    for (int32_t j = 0; j < LENGTH; j++) {
-        sum += resized_tflite_LOG_SOFTMAX_2_exponentials[first + in[j]];
-    }
-    logarithm = resized_tflite_LOG_SOFTMAX_2_logarithm(sum);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t code = resized_tflite_LOG_SOFTMAX_2_part(resized_tflite_LOG_SOFTMAX_2_distances[first + in[j]]
-            - logarithm, 22) + HIGH;
-
-        out[j] = (int8_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
-    }
-}
-
 /* LOG_SOFTMAX_2: LOG_SOFTMAX. */
 RESIZED_TFLITE_CODE_ATTR static void resized_tflite_LOG_SOFTMAX_2(const int8_t *x, int8_t *y)
 {
     enum { COUNT = 35, X_STEP = 3, Y_STEP = 3 };
+    RESIZED_TFLITE_CONST_ATTR static const struct resized_tflite_integer_softmax layer = {
+        .exponentials = resized_tflite_LOG_SOFTMAX_2_exponentials, .distances = resized_tflite_LOG_SOFTMAX_2_distances,
+        .length = 3, .x_along = 1, .y_along = 1, .low = -128, .high = 127,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        resized_tflite_LOG_SOFTMAX_2_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        resized_tflite_integer_log_softmax_s8(&layer, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP]);
     }
 }
 

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x8f5570a2
+#if WIDE_TFLITE_HEADER_ID != 0x3731b31c
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -100,6 +100,60 @@ WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_integer_tangent(const uint16_t 
         part = (int32_t)table[at] * 256 + (int32_t)(size & 255u) * ((int32_t)table[at + 1u] - (int32_t)table[at]);
     }
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
+}
+
+/* What a layer of int16_t codes is. */
+struct wide_tflite_wide_softmax {
+    const int16_t *exponentials; /* 513 numbers, in units of 2^-15 */
+    const int16_t *reciprocals; /* the same */
+    int32_t length; /* elements of a row */
+    int32_t x_along; /* from one element of a row of x to the next */
+    int32_t y_along; /* the same of y */
+    int32_t multiplier; /* of distances below the largest code */
+    int32_t exponent;
+};
+
+/* On the line between two of 513 numbers, which stand for every 128th value from -32768 on. */
+WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_softmax_between(const int16_t *table, int32_t value)
+{
+    const int32_t at = (value + INT32_C(32768)) >> 7;
+    const int32_t slope = (int32_t)table[at + 1] - table[at];
+
+    return table[at] + ((slope * (value & 127) + 64) >> 7);
+}
+
+/* A row of int16_t codes, by lines between the numbers of tables. */
+static WIDE_TFLITE_INLINE void wide_tflite_wide_softmax_row(
+    const struct wide_tflite_wide_softmax *layer, const int16_t *in, int16_t *out)
+{
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    int32_t largest = in[0];
+    uint32_t sum = 0; /* of exponentials, in units of 2^-15 */
+    int32_t right = 30; /* how far a share is to be shifted */
+    int32_t share;
+
+    for (int32_t j = 1; j < length; j++) {
+        largest = in[j * x_along] > largest ? in[j * x_along] : largest;
+    }
+    for (int32_t j = 0; j < length; j++) {
+        const int32_t distance = wide_tflite_round_twice(in[j * x_along] - largest, layer->multiplier, layer->exponent);
+        const int32_t below = distance + INT16_MAX;
+        const int32_t part = wide_tflite_softmax_between(layer->exponentials, below < INT16_MIN ? INT16_MIN : below);
+
+        out[j * y_along] = (int16_t)part;
+        sum += (uint32_t)part;
+    }
+    while (sum < UINT32_C(1) << 30) {
+        sum <<= 1;
+        right--;
+    }
+    share = (int32_t)((sum + (1u << 13)) >> 14) - INT32_C(98304); /* from 1 to 2, as -32768 to 32768 */
+    share = wide_tflite_softmax_between(layer->reciprocals, share > INT16_MAX ? INT16_MAX : share);
+    for (int32_t j = 0; j < length; j++) {
+        const int32_t code = (out[j * y_along] * share + (INT32_C(1) << (right - 1))) >> right;
+
+        out[j * y_along] = (int16_t)(code > INT16_MAX ? INT16_MAX : code);
+    }
 }
 
 /* wide_tflite_CONV_2D_0: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -247,11 +301,10 @@ WIDE_TFLITE_NOINLINE static void wide_tflite_ADD_1(const int16_t *a, int16_t *y)
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int16_t *const a_run = a + i0 * A_STEP_0;
-        const int16_t *const b_run = b;
         int16_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = wide_tflite_ADD_1_code(a_run[i], b_run[i]);
+            y_run[i] = wide_tflite_ADD_1_code(a_run[i], b[i]);
         }
     }
 }
@@ -364,55 +417,17 @@ WIDE_TFLITE_CONST_ATTR static const int16_t wide_tflite_SOFTMAX_3_reciprocals[51
     16384,
 };
 
-/* wide_tflite_SOFTMAX_3: on the line between two of 513 numbers, which stand for every 128th value from -32768 on. */
-WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_SOFTMAX_3_between(const int16_t *table, int32_t value)
-{
-    const int32_t at = (value + INT32_C(32768)) >> 7;
-    const int32_t slope = (int32_t)table[at + 1] - table[at];
-
-    return table[at] + ((slope * (value & 127) + 64) >> 7);
-}
-
-/* wide_tflite_SOFTMAX_3: one row. */
-WIDE_TFLITE_CODE_ATTR static void wide_tflite_SOFTMAX_3_row(const int16_t *in, int16_t *out)
-{
-    enum { LENGTH = 3 };
-    int32_t largest = in[0];
-    uint32_t sum = 0; /* of exponentials, in units of 2^-15 */
-    int32_t right = 30; /* how far a share is to be shifted */
-    int32_t share;
-
-    for (int32_t j = 1; j < LENGTH; j++) {
-        largest = in[j] > largest ? in[j] : largest;
-    }
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t below = wide_tflite_round_twice(in[j] - largest, 1717960704, 0) + INT16_MAX;
-        const int32_t part =
-            wide_tflite_SOFTMAX_3_between(wide_tflite_SOFTMAX_3_exponentials, below < INT16_MIN ? INT16_MIN : below);
-
-        out[j] = (int16_t)part;
-        sum += (uint32_t)part;
-    }
-    while (sum < UINT32_C(1) << 30) {
-        sum <<= 1;
-        right--;
-    }
-    share = (int32_t)((sum + (1u << 13)) >> 14) - INT32_C(98304); /* from 1 to 2, as -32768 to 32768 */
-    share = wide_tflite_SOFTMAX_3_between(wide_tflite_SOFTMAX_3_reciprocals, share > INT16_MAX ? INT16_MAX : share);
-    for (int32_t j = 0; j < LENGTH; j++) {
-        const int32_t code = (out[j] * share + (INT32_C(1) << (right - 1))) >> right;
-
-        out[j] = (int16_t)(code > INT16_MAX ? INT16_MAX : code);
-    }
-}
-
 /* SOFTMAX_3: SOFTMAX. */
 WIDE_TFLITE_CODE_ATTR static void wide_tflite_SOFTMAX_3(const int16_t *x, int16_t *y)
 {
     enum { COUNT = 9, X_STEP = 3, Y_STEP = 3 };
+    WIDE_TFLITE_CONST_ATTR static const struct wide_tflite_wide_softmax layer = {
+        .exponentials = wide_tflite_SOFTMAX_3_exponentials, .reciprocals = wide_tflite_SOFTMAX_3_reciprocals,
+        .length = 3, .x_along = 1, .y_along = 1, .multiplier = 1717960704, .exponent = 0,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        wide_tflite_SOFTMAX_3_row(&x[i * X_STEP], &y[i * Y_STEP]);
+        wide_tflite_wide_softmax_row(&layer, &x[i * X_STEP], &y[i * Y_STEP]);
     }
 }
 

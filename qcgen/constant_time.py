@@ -8,7 +8,8 @@ from qcgen.cores import TARGETS, Target
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import Dequantize, Quantize
-from qcgen.kernels.portable.softmax import SoftmaxContext
+from qcgen.kernels.portable.rows import RowsCall
+from qcgen.kernels.portable.softmax import BY_DIVISION
 from qcgen.options import spelt
 
 SAME_STEPS = {
@@ -60,4 +61,4 @@ def _is_able(target: Target) -> bool:
 
 def _divides(call: Call) -> bool:
     """Whether a softmax divides bit by bit."""
-    return isinstance(call.context, SoftmaxContext) and not call.context.has_reciprocal
+    return isinstance(call.context, RowsCall) and call.context.row.startswith(BY_DIVISION)

@@ -19,8 +19,14 @@ FILES = (
     "integers.h",
     "soft_float.h",
     "float32.h",
+    "activations.h",
     "dynamic.h",
     "layer_norm.h",
+    "instance_norm.h",
+    "float_norms.h",
+    "softmax.h",
+    "float_softmax.h",
+    "integer_softmax.h",
     "dsp.h",
     "dsp_windows.h",
     "dsp_sums.h",
@@ -35,7 +41,10 @@ FILES = (
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
-_OF_BYTES = ("layer_norm.h", "dsp_windows.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h")
+_OF_BYTES = (
+    *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h"),
+    *("scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h"),
+)
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
 _UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}
@@ -61,6 +70,7 @@ _HEADERS = {
     "math.h": re.compile(
         r"\b(?:INFINITY|NAN|(?:ceil|cos|exp|expm1|fabs|floor|fma|log|log1p|pow|rint|round|sin|sqrt|tanh)f\()"
     ),
+    "stddef.h": re.compile(r"\bNULL[,)]"),
     "string.h": re.compile(r"\bmem(?:cpy|move|set)\("),
 }
 

@@ -963,6 +963,37 @@ def dynamics() -> Iterator[Unit]:
         yield Unit(f"correction_{name}", correction, (acc, np.int8(-7)), (order, ()), order)
         yield float_output(name, (correction,), (acc, np.int8(-7)), order)
     yield float_output("uncorrected", (), (acc,), order)
+    for places, (label, activation) in product(((0, 0), (1, 0)), BOUNDED.items()):
+        of_weights = np.broadcast_to(sums, (max(places) + 1, 3, 2)) + np.arange(max(places) + 1)[:, None, None]
+        tensors = [*tensors[:2], replace(tensors[2], name="s")]
+        correction = ZeroPointCorrection("d", "D", *tensors, of_weights, (places, (0, 1, 2), (0, 1, 1, 0)), 1000)
+        yield layer_output(f"{label}_{places[0]}", correction, acc - 9, activation)
+
+
+BOUNDED = {
+    "bounded_not": FloatActivation(),
+    "bounded_below": FloatActivation("Relu"),
+    "bounded": FloatActivation("Clip", (-2.0, 3.0)),
+    "tanh": FloatActivation("Tanh"),
+}
+
+
+def layer_output(name: str, correction: ZeroPointCorrection, acc: np.ndarray, activation: FloatActivation) -> Unit:
+    """What quantize_dynamic makes of the sums of a convolution: a factor, an addend for each channel, a function."""
+    numbers_of = {name: Tensor(name, DType.FLOAT32, acc.shape) for name in "cny"}
+    one, row = Tensor("one", DType.FLOAT32, ()), Tensor("row", DType.FLOAT32, (3, 1))
+    steps = [
+        correction,
+        Convert("d", "D", correction.y, numbers_of["c"]),
+        FloatBinary("d", "D", "mul", numbers_of["c"], one, numbers_of["n"]),
+        FloatBinary("d", "D", "add", numbers_of["n"], row, numbers_of["y"]),
+    ]
+    if activation.kind:
+        steps[-1] = replace(steps[-1], y=replace(numbers_of["y"], name="a"))
+        steps.append(FloatUnary("d", "D", steps[-1].y, numbers_of["y"], activation))
+    op = FloatOutput("d", "D", correction.x, numbers_of["y"], tuple(steps))
+    feeds, last = (acc, np.int8(-7), np.float32(0.37), numbers((3, 1), 47)), (0, 2, 1)
+    return Unit(f"float_output_{name}", op, feeds, (last, (), (), (0, 1)), last, {"row": feeds[-1]})
 
 
 def float_output(

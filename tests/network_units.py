@@ -30,7 +30,14 @@ from qcgen.render import render as render_files
 
 PREFIX = "net"
 FLOAT_TOLERANCE = 1e-6  # relative; float operators are allowed 1e-5
-EXACT_IN_FLOAT = ("max", "dequantize", "transpose", "pad", "convert")  # how the names of their units start
+EXACT_IN_FLOAT = (
+    "max",
+    "dequantize",
+    "transpose",
+    "pad",
+    "convert",
+    "float_output_bounded",
+)  # how the names of their units start
 GUARD = 64  # bytes around every buffer that no kernel may touch
 
 

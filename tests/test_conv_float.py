@@ -15,7 +15,8 @@ from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Program, RawAccumulator, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import Setting
-from qcgen.kernels.portable.conv_float import CONV_FLOAT, bounds, chunks
+from qcgen.kernels.portable.activation import number_function
+from qcgen.kernels.portable.conv_float import CONV_FLOAT, chunks
 from qcgen.plan import plan
 from qcgen.reference import evaluate
 from qcgen.reference.tolerance import tolerance
@@ -267,8 +268,8 @@ def test_chunks_cover_all_taps_and_shorten_the_chain_of_additions(taps):
 
 
 def test_the_bounds_of_a_clip_let_the_maximum_win():
-    assert bounds(FloatActivation("Clip", (3.0, -2.0))).low == -2.0
-    assert bounds(FloatActivation("Clip", (-INFINITY, INFINITY))).low is None
+    assert number_function(FloatActivation("Clip", (3.0, -2.0))).params == (-2.0, -2.0)
+    assert number_function(FloatActivation("Clip", (-INFINITY, INFINITY))).function == ""
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -281,7 +282,8 @@ def test_math_is_included_only_where_it_is_used(name):
 
 def test_a_clip_without_bounds_is_no_function():
     op = conv("c", CASES["line"], LAYOUTS["nchw"], integers(7), ACTIVATIONS["clip_nothing"])
-    assert "_activate" not in generated([op])
+    assert "_clip(" not in generated([op])
+    assert "_at_" not in generated([op])
 
 
 def test_windows_within_the_image_are_copied_without_bounds_tests():

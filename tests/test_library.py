@@ -2,22 +2,35 @@
 
 import re
 import subprocess
+from collections import defaultdict
 from dataclasses import fields
 
 import pytest
 from emulated import require_core
 from gallery_networks import layer_norm
+from network_cases import UNITS
 from tools import require
 
 import qcgen
 from qcgen import library
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS
+from qcgen.ir.program import (
+    FloatOutput,
+    FloatSoftmax,
+    InstanceNorm,
+    IntegerLogSoftmax,
+    IntegerSoftmax,
+    LayerNorm,
+    Softmax,
+    WideSoftmax,
+)
 from qcgen.kernels.arm_dsp.window import DspWindows
 from qcgen.library import Library, standard_headers
 from qcgen.plan.names import node_names
 from qcgen.render import library as rendered
 
+SOFTMAXES = (FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Softmax, WideSoftmax)
 ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
 DSP_CORES = ("cortex-m4", "cortex-m33")
@@ -66,8 +79,24 @@ def fields_of(struct):
 
 def test_a_layer_gives_every_field_of_its_struct_a_value():
     [call] = qcgen.compile(layer_norm(), io="quantized").plan.calls
-    for struct, given in (("layer_norm", call.context.layer), ("layer_norm_line", call.context.line)):
-        assert sorted([*given.tables, *given.numbers, *given.words]) == sorted(fields_of(struct))
+    for given in (call.context.layer, call.context.line):
+        assert sorted(given_to(given)) == sorted(fields_of(given.type))
+
+
+def given_to(struct):
+    """The names of the fields that a layer has values for."""
+    return [*struct.tables, *struct.numbers, *struct.words, *struct.floats]
+
+
+def test_every_field_of_a_struct_has_a_value_in_some_layer():
+    given = defaultdict(set)
+    for unit in UNITS:
+        if isinstance(unit.op, (FloatOutput, InstanceNorm, LayerNorm, *SOFTMAXES)):
+            context = unit.kernel.prepare(unit.op, unit.setting).context
+            if context.layer is not None:
+                given[context.layer.type] |= set(given_to(context.layer))
+    assert len(given) == 9
+    assert given == {name: set(fields_of(name)) for name in given}
 
 
 def out_of_order(found):

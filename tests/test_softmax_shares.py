@@ -6,7 +6,6 @@ here the functions are called by themselves, on words of any numbers that they a
 
 from __future__ import annotations
 
-import re
 import subprocess
 from fractions import Fraction
 
@@ -15,40 +14,39 @@ import pytest
 from batch import require
 from cffi import FFI
 from network_cases import UNITS
-from network_units import artifact
 
+import qcgen.render
 from qcgen.build import STRICT_FLAGS
-from qcgen.kernels.portable import softmax
-from qcgen.kernels.portable.softmax import SoftmaxContext
 
-UNIT = next(unit for unit in UNITS if unit.name == "softmax_u8_0_1_10_256")
+OP = next(unit.op for unit in UNITS if unit.name == "softmax_u8_0_1_10_256")
 CALLED = "void each(const uint32_t *parts, const uint32_t *sums, int32_t *found, int32_t count);"
 FORMS = {
-    "by division": {"has_reciprocal": False},
-    "by the reciprocal": {"has_reciprocal": True, "is_constant": False},
-    "by the reciprocal, compared always": {"has_reciprocal": True, "is_constant": True},
+    "by division": "t_softmax_divided(&layer, parts[i], sums[i])",
+    "by the reciprocal": "t_softmax_share(&layer, parts[i], sums[i], t_softmax_reciprocal(&layer, sums[i]))",
+    "by the reciprocal, compared always": (
+        "t_softmax_constant_share(&layer, parts[i], sums[i], t_softmax_reciprocal(&layer, sums[i]))"
+    ),
 }
 
 
 @pytest.fixture
-def wrong(tmp_path, monkeypatch):
+def wrong(tmp_path):
     """How many shares are wrong in a form."""
     require("gcc")
 
     def run(form: str) -> int:
-        own = FORMS[form]
-        monkeypatch.setattr(softmax, "SoftmaxContext", lambda **fields: SoftmaxContext(**{**fields, **own}))
-        made = artifact(UNIT)
-        [(name, text)] = [(name, text) for name, text in made.files.items() if name.endswith(".c")]
-        symbol = re.search(r"(\w+)_share\(uint32_t", text)[1]
-        for each, written in made.files.items():
-            (tmp_path / each).write_text(written)
-        more = f", {symbol}_reciprocal(sums[i])" if own["has_reciprocal"] else ""
-        body = (
-            f"\n{CALLED}\n{CALLED[:-1]}\n{{\n    for (int32_t i = 0; i < count; i++) {{\n"
-            f"        found[i] = {symbol}_share(parts[i], sums[i]{more});\n    }}\n}}\n"
-        )
-        (tmp_path / "shares.c").write_text(f'#include "{name}"\n{body}')
+        body = f"""{CALLED}
+{CALLED[:-1]}
+{{
+    const struct t_softmax layer = {{.factor = {int(OP.factor)}, .bits = {int(OP.factor).bit_length()}}};
+
+    for (int32_t i = 0; i < count; i++) {{
+        found[i] = {FORMS[form]};
+    }}
+}}
+"""
+        text = "\n".join(["#include <stdint.h>\n", *qcgen.render.library("").needed([body], "t"), body])
+        (tmp_path / "shares.c").write_text(text)
         command = ["gcc", *STRICT_FLAGS, "-O1", "-shared", "-fPIC", "shares.c", "-o", "shares.so"]
         subprocess.run(command, cwd=tmp_path, check=True)
         ffi = FFI()
@@ -58,7 +56,7 @@ def wrong(tmp_path, monkeypatch):
         pointers = [ffi.cast("uint32_t *", each.view(np.uint32).ctypes.data) for each in (parts, sums)]
         ffi.dlopen(str(tmp_path / "shares.so")).each(*pointers, ffi.cast("int32_t *", found.ctypes.data), parts.size)
         pairs = zip(parts.tolist(), sums.tolist(), strict=True)
-        expected = np.array([round(Fraction(part) / Fraction(total) * int(UNIT.op.factor)) for part, total in pairs])
+        expected = np.array([round(Fraction(part) / Fraction(total) * int(OP.factor)) for part, total in pairs])
         return int((found != expected).sum())
 
     return run
@@ -67,10 +65,10 @@ def wrong(tmp_path, monkeypatch):
 def ratios() -> tuple[np.ndarray, np.ndarray]:
     """Parts and sums: ties, with sums of few digits and of many; and what is next to ties; and random ones."""
     rng = np.random.default_rng(1)
-    odd = 2 * rng.integers(0, int(UNIT.op.factor), 4096) + 1.0
+    odd = 2 * rng.integers(0, int(OP.factor), 4096) + 1.0
     digits = 2.0 ** rng.integers(0, 15, 4096)
     sums = (rng.integers(digits, 2 * digits) * 2.0 ** rng.integers(1, 60, 4096)).astype(np.float32)
-    parts = (sums * odd / (2 * UNIT.op.factor)).astype(np.float32)
+    parts = (sums * odd / (2 * OP.factor)).astype(np.float32)
     beside = [np.nextafter(parts, np.float32(end)) for end in (0, np.inf)]
     any_sums = (2.0 ** rng.uniform(0, 100, 8192)).astype(np.float32)
     any_parts = (any_sums * rng.uniform(0, 1, 8192)).astype(np.float32)
@@ -84,18 +82,16 @@ def test_shares_are_the_exact_ratio_rounded_half_to_even(wrong, form):
 
 
 def test_half_the_window_around_ties_is_found(wrong, mutate):
-    mutate(
-        "kernels/portable/softmax.c.jinja", "((UINT32_C(1) << BELOW) - 1u)) < 2u", "((UINT32_C(1) << BELOW) - 1u)) < 1u"
-    )
+    mutate("library/softmax.h", "((UINT32_C(1) << 12) - 1u)) < 2u", "((UINT32_C(1) << 12) - 1u)) < 1u")
     assert wrong("by the reciprocal") > 100
 
 
 @pytest.mark.parametrize("form", ["by the reciprocal", "by the reciprocal, compared always"])
 def test_ties_rounded_up_are_found(wrong, mutate, form):
-    mutate("kernels/portable/softmax.c.jinja", "+ ((uint64_t)low & 1u)", "+ 1u")
+    mutate("library/softmax.h", "+ ((uint64_t)low & 1u)", "+ 1u")
     assert wrong(form) > 100
 
 
 def test_ties_rounded_down_by_division_are_found(wrong, mutate):
-    mutate("kernels/portable/softmax.c.jinja", "2 * rest == divisor && (quotient & 1) != 0", "0")
+    mutate("library/softmax.h", "2 * rest == divisor && (quotient & 1) != 0", "0")
     assert wrong("by division") > 100

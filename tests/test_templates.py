@@ -54,7 +54,6 @@ FILTERS = {
     "extent",
     "int32",
     "int64",
-    "negated",
     "one_line",
     "place",
     "real",
@@ -69,6 +68,7 @@ FILTERS = {
     "last",
     "length",
     "map",
+    "trim",
     "reverse",
     "upper",
 }

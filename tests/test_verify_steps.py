@@ -144,15 +144,15 @@ def test_a_row_in_which_no_element_can_be_raised_or_lowered_is_left_out(code):
 P = "kernels/portable/"
 MUTANTS = {
     "QuantizeLinear clamped one too low": (
-        "quantize_s8_0_5_0", P + "quantize.c.jinja", "above < (float)HIGH ? above : (float)HIGH",
-        "above < (float)(HIGH - 1) ? above : (float)(HIGH - 1)",
+        "quantize_s8_0_5_0", "library/float32.h", "above < (float)high ? above : (float)high",
+        "above < (float)(high - 1) ? above : (float)(high - 1)",
     ),
     "ties of softmax rounded up": (
-        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "+ ((uint64_t)low & 1u)", "+ 1u",
+        "softmax_u8_0_1_10_500", "library/softmax.h", "+ ((uint64_t)low & 1u)", "+ 1u",
     ),
     "half the window of ties of softmax": (
-        "softmax_u8_0_1_10_500", P + "softmax.c.jinja", "((share + 1u) & ((UINT32_C(1) << BELOW) - 1u)) < 2u",
-        "(share & ((UINT32_C(1) << BELOW) - 1u)) < 1u",
+        "softmax_u8_0_1_10_500", "library/softmax.h", "((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u",
+        "(share & ((UINT32_C(1) << 12) - 1u)) < 1u",
     ),
     "an eighth of the base of a normalization's guard band": (
         FLAT, "library/layer_norm.h", "base = line->base +", "base = line->base / 8 +",
@@ -168,7 +168,8 @@ MUTANTS = {
         "(INT64_C(1) << (shift - 1))",
     ),
     "ties of products of 16 bits rounded up": (
-        "wide_mul_int16", P + "wide_binary.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)",
+        "wide_mul_int16", "library/float32.h", "rintf(above < (float)high ? above : (float)high)",
+        "floorf((above < (float)high ? above : (float)high) + 0.5f)",
     ),
     "pairs of codes beside a line, looked up wrongly": (
         "mul_s8_wide", P + "pair_line.c.jinja", "half - 1] - pair)", "half - 1] - pair - 1)",
@@ -177,7 +178,8 @@ MUTANTS = {
         "average_square_s8_first_0_ties", P + "average_pool.c.jinja", "<= 2 * guard", "< guard",
     ),
     "the lowest code of a normalization of channels": (
-        "instance_norm_s8_25_first", P + "instance_norm.c.jinja", "code < LOW ? LOW", "code < LOW + 1 ? LOW + 1",
+        "instance_norm_s8_25_first", "library/instance_norm.h",
+        "code < layer->y_low ? layer->y_low", "code < layer->y_low + 1 ? layer->y_low + 1",
     ),
     "ties of float16 rounded down": (
         "convert_float_to_float16", "library/float32.h", "0xfff + (magnitude >> 13 & 1)", "0xfff",
@@ -227,7 +229,8 @@ def test_verify_says_what_was_driven(tmp_path, capsys):
 
 def test_verify_fails_and_names_the_node_if_a_code_beside_a_step_is_wrong(mutate, tmp_path, capsys):
     require("gcc")
-    mutate(P + "quantize.c.jinja", "rintf(inside)", "floorf(inside + 0.5f)")
+    within = "above < (float)high ? above : (float)high"
+    mutate("library/float32.h", f"rintf({within})", f"floorf(({within}) + 0.5f)")
     model = tmp_path / "m.onnx"
     model.write_bytes(quantize_model().SerializeToString())
     assert main(["verify", str(model)]) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 
@@ -21,9 +21,9 @@ class Context:
 def names_of(context: Context) -> dict[str, object]:
     """The values of all names of a template, those of its parts among them."""
     found: dict[str, object] = {}
-    for field in fields(context):
-        value = getattr(context, field.name)
-        found |= names_of(value) if isinstance(value, Context) else {field.name: value}
+    for each in fields(context):
+        value = getattr(context, each.name)
+        found |= names_of(value) if isinstance(value, Context) else {each.name: value}
     return found
 
 
@@ -31,9 +31,11 @@ def names_of(context: Context) -> dict[str, object]:
 class Struct:
     """The values of a struct of the library, by the names of its fields; what is left out is 0."""
 
+    type: str  # without qcgen_
     tables: tuple[str, ...]  # roles, which are names of fields
-    numbers: Mapping[str, int]
-    words: Mapping[str, int]  # bits, such as those of a float32 number
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)  # bits, such as those of a float32 number
+    floats: Mapping[str, float] = field(default_factory=dict)
 
 
 class LayerField(str):

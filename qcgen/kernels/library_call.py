@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Operator
 
 
@@ -19,8 +19,17 @@ class LibraryCall(Context):
     parameters: str  # of C
     function: str  # its name in the library, without qcgen_
     arguments: tuple[str, ...]  # of C
+    layer: Struct | None  # whose address is the first argument, if there is one
 
 
-def library_call(op: Operator, what: str, parameters: str, function: str, *arguments: str | int) -> LibraryCall:
+def library_call(
+    op: Operator,
+    what: str,
+    parameters: str,
+    function: str,
+    *arguments: str | int,
+    layer: Struct | None = None,
+) -> LibraryCall:
     """The context of an operator; ``what``: a sentence on what its function computes."""
-    return LibraryCall(f"{op.name}: {op.op_type}. {what}", parameters, function, tuple(map(str, arguments)))
+    comment = f"{op.name}: {op.op_type}. {what}".rstrip()
+    return LibraryCall(comment, parameters, function, tuple(map(str, arguments)), layer)

@@ -50,7 +50,10 @@ class OuterLoop:
 
 @dataclass(frozen=True)
 class Run:
-    """A pointer to the first element of an innermost loop: ``name`` in C, and what is added to ``tensor`` for it."""
+    """A pointer to the first element of an innermost loop: ``name`` in C, and what is added to ``tensor`` for it.
+
+    What always starts at the same element has none.
+    """
 
     tensor: str
     name: str
@@ -79,7 +82,8 @@ class LoopNest:
     """Loops in the order of the output's memory, outermost first, as few as possible.
 
     ``numbers`` are the enumerators besides those of the outer loops: COUNT elements in the innermost loop, steps other
-    than 1. ``contiguous``: in the innermost loop all tensors advance by one element.
+    than 1; there are none for a single element, which needs no loop. ``contiguous``: in the innermost loop all tensors
+    advance by one element.
     """
 
     outer: tuple[OuterLoop, ...]
@@ -165,8 +169,9 @@ def loop_nest(
     merged = _merge(dimensions, names)
     *around, last = merged
     outer = tuple(_outer(index, dimension, INDENT * (depth + 1 + index)) for index, dimension in enumerate(around))
-    elements = {name: _element(name, last, bool(around or offsets.get(name))) for name in names}
-    runs = tuple(_run(name, around, offsets.get(name, 0)) for name in names if around or offsets.get(name))
+    runs = tuple(run for name in names if (run := _run(name, around, offsets.get(name, 0))).terms)
+    moved = {run.tensor for run in runs}
+    elements = {name: _element(name, last, name in moved) for name in names}
     numbers = [LoopNumber("COUNT", last.size)]
     numbers += [
         LoopNumber(f"{name.upper()}_STEP", step)
@@ -182,6 +187,9 @@ def loop_nest(
     }
     contiguous = all(step == 1 for step in last.steps.values())
     indent = INDENT * (depth + 1 + len(outer))
+    if merged == [_one(names)] and not runs and not depth:
+        numbers, indent = [], ""
+        elements = {name: Element(name, None) for name in names}
     return LoopNest(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
 
 
@@ -209,7 +217,12 @@ def _merge(dimensions: Sequence[Dimension], names: Sequence[str]) -> list[Dimens
             merged[-1] = Dimension(merged[-1].size * inner.size, inner.steps)
         else:
             merged.append(inner)
-    return merged or [Dimension(1, dict.fromkeys(names, 1))]
+    return merged or [_one(names)]
+
+
+def _one(names: Sequence[str]) -> Dimension:
+    """That of a single element."""
+    return Dimension(1, dict.fromkeys(names, 1))
 
 
 def _tables(dimension: Dimension) -> bool:

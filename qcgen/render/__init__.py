@@ -25,7 +25,6 @@ from qcgen.render.filters import (
     indent,
     int32,
     int64,
-    negated,
     one_line,
     place,
     real,
@@ -102,7 +101,7 @@ def environment() -> jinja2.Environment:
         place=place,
     )
     engine.filters.update(rows_at=rows_at, arguments=arguments, code_of=code_of)
-    engine.filters.update(one_line=one_line, real=real, negated=negated, indent=indent)
+    engine.filters.update(one_line=one_line, real=real, indent=indent)
     return engine
 
 
@@ -145,7 +144,7 @@ def _body(plan: Plan, call: Call) -> str:
     """A node's functions, without its tables, or those that it shares."""
     template = environment().get_template(call.template)
     tables = tables_of(plan, call)
-    return template.render(
+    text = template.render(
         _with_numbers(names_of(call.context), call, tables),
         prefix=plan.prefix,
         symbol=call.symbol if call.shared is None else call.shared.symbol,
@@ -154,6 +153,7 @@ def _body(plan: Plan, call: Call) -> str:
         op=call.op,
         layer_type="" if call.shared is None else struct_of(call.shared),
     )
+    return text.replace("{\n\n", "{\n")  # of a function without numbers
 
 
 def _with_numbers(names: dict[str, object], call: Call, tables: Mapping[str, str]) -> dict[str, object]:

@@ -104,15 +104,6 @@ def real(value: float | LayerField) -> str:
     return _real(str(number))
 
 
-def negated(value: float) -> str:
-    """A float32 with the other sign: C has no sign before the sign of a number.
-
-    >>> negated(1.5), negated(-1.5)
-    ('-1.5f', '1.5f')
-    """
-    return real(-value)
-
-
 def size(count: int) -> str:
     """A number of bytes.
 

@@ -34,9 +34,9 @@ from qcgen.ir.program import (
     macs_of,
     run_time_scales,
 )
-from qcgen.kernels.portable.normalization import LayerNormContext
 from qcgen.kernels.portable.orion import OrionConvContext
 from qcgen.kernels.portable.pool import AveragePoolContext
+from qcgen.kernels.portable.rows import RowsCall
 from qcgen.render.filters import WIDTH, one_line, thousands
 
 
@@ -218,7 +218,7 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
             yield "output", "the integers of TensorFlow Lite, one rounding after the other"
         case Interpolate():
             yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"
-        case LayerNorm() if isinstance(call.context, LayerNormContext) and call.context.line:
+        case LayerNorm() if isinstance(call.context, RowsCall) and call.context.line:
             text = "fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,"
             yield "output", f"{text} in integers"
         case LayerNorm() | InstanceNorm():

@@ -42,6 +42,24 @@ static inline int32_t qcgen_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
+/* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
+static QCGEN_INLINE int32_t qcgen_quantized(float number, float scale, int32_t low, int32_t high)
+{
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
+/* The same, half away from zero. */
+static QCGEN_INLINE int32_t qcgen_quantized_away(float number, float scale, int32_t low, int32_t high)
+{
+    const float quotient = number / scale;
+    const float above = quotient > (float)low ? quotient : (float)low;
+
+    return (int32_t)roundf(above < (float)high ? above : (float)high);
+}
+
 /* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first
    at an address that 16 divides there, eight sums side by side; then what is in front of them and behind. */
 static float qcgen_float_sum_in_eights(const float *x, int32_t step, int32_t count, uint32_t place)

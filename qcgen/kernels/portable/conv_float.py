@@ -14,22 +14,13 @@ from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Oper
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.copied_windows import CopyWindow, copy_window
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.portable.activation import NumberFunction, number_function
 from qcgen.kernels.portable.conv import PixelBlocks, pixel_blocks
 from qcgen.kernels.text import Described, counted, described, window_shape
 
 STEP = 4  # taps that share one load and store of a sum
 MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers
 WHOLE = 64  # up to so many taps are summed in one chain of additions
-PRODUCTS = {2.0: "Square", 3.0: "Cube"}
-"""Powers that are computed as products, by their exponents."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a sum is clipped to, None where there is no bound."""
-
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True)
@@ -78,8 +69,7 @@ class ConvFloatContext(Context):
     zero: str  # of this type
     weight_type: str  # of C
     widens: str  # the function that gives the number of a weight of 16 bits, "" if weights have 32
-    activation: FloatActivation
-    bounds: Bounds  # those of Relu and Clip
+    activation: NumberFunction  # of sums
 
 
 def chunks(taps: int) -> Chunks:
@@ -88,33 +78,6 @@ def chunks(taps: int) -> Chunks:
     if taps <= WHOLE:
         return Chunks(steps * STEP, rest, max(steps, 1) * STEP)
     return Chunks(steps * STEP, rest, ceil(steps / isqrt(steps)) * STEP)
-
-
-def bounds(activation: FloatActivation) -> Bounds:
-    """Those of Relu and Clip; infinite ones only where every output is infinite.
-
-    A maximum below the minimum wins, as in onnxruntime: min(max(x, low), high).
-    """
-    match activation.kind:
-        case "Relu":
-            return Bounds(0.0, None)
-        case "Clip":
-            high = activation.params[1]
-            low = min(activation.params[0], high)
-            return Bounds(None if low == -np.inf else low, None if high == np.inf else high)
-        case _:
-            return Bounds(None, None)
-
-
-def output_step(activation: FloatActivation) -> FloatActivation:
-    """The activation as the C computes it: none where it is a Clip without bounds; Square and Cube, as onnxruntime."""
-    match activation:
-        case FloatActivation("Clip") if bounds(activation) == Bounds(None, None):
-            return FloatActivation()
-        case FloatActivation("Pow", (exponent,)) if exponent in PRODUCTS:
-            return FloatActivation(PRODUCTS[exponent])
-        case _:
-            return activation
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -147,8 +110,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         zero="0.0" if number == "double" else "0.0f",
         weight_type=weights.c_type,
         widens=widens,
-        activation=output_step(op.epilogue),
-        bounds=bounds(op.epilogue),
+        activation=number_function(op.epilogue, op.x.dtype),
     )
     constants = (weights, *[bias] * has_bias)
     scratch = _scratch(g, sums, copies, op.x.dtype.bytes)

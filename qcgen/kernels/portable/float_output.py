@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import (
-    FloatActivation,
     FloatBinary,
     FloatOutput,
     FloatUnary,
@@ -19,8 +18,8 @@ from qcgen.ir.program import (
     ZeroPointCorrection,
 )
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
-from qcgen.kernels.loop_nest import LoopNest, Stride, broadcast_strides, constant_order, nest_of, ordered, strides
-from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step
+from qcgen.kernels.loop_nest import LoopNest, Stride, Term, broadcast_strides, constant_order, nest_of, ordered, strides
+from qcgen.kernels.portable.activation import NumberFunction, number_function
 from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
 from qcgen.kernels.portable.float_pointwise import SIGNS
 
@@ -69,9 +68,9 @@ class FloatOutputContext(Context):
     is_corrected: bool  # a zero point is subtracted
     wraps: bool  # modulo 2^32
     steps: tuple[FloatStep, ...]  # behind the Cast
-    activation: FloatActivation
-    bounds: Bounds  # those of Relu and Clip
+    activation: NumberFunction
     is_in_place: bool  # y may lie over x
+    layer: Struct | None  # for the library's function, where its loops are those of this layer
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     types |= {each.name: "const float" for each in operands if not each.is_single}
     nest = nest_of(op.y.shape, {**passing, "y": strides(op.y.shape, setting.y)})
     roles = {table.role for table in tables}
-    activation = output_step(last.activation) if isinstance(last, FloatUnary) else FloatActivation()
     in_place = (0,) if "x" in nest.same_places else ()
+    steps, function = _steps(op, operands), NumberFunction()
+    if isinstance(last, FloatUnary):
+        function = number_function(last.activation)
+    layer, tables = _layer(nest, steps, function, certificate, tables)
     context = FloatOutputContext(
         nest=nest,
         nodes=(*op.joined, op.name),
@@ -130,12 +132,52 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         ),
         is_corrected=isinstance(first, ZeroPointCorrection),
         wraps=isinstance(first, ZeroPointCorrection) and wraps(first),
-        steps=_steps(op, operands),
-        activation=activation,
-        bounds=bounds(activation),
+        steps=steps,
+        activation=function,
         is_in_place=bool(in_place),
+        layer=layer,
     )
     return Prepared(tuple(tables), context, (), certificate, in_place)
+
+
+_BOUNDS = {"": (), "float_at_least": ("low",), "float_clip": ("low", "high")}
+"""What functions of numbers are given that only bound them."""
+
+
+def _layer(
+    nest: LoopNest,
+    steps: Sequence[FloatStep],
+    function: NumberFunction,
+    certificate: Certificate,
+    tables: Sequence[Constants],
+) -> tuple[Struct | None, list[Constants]]:
+    """The library's struct of a layer whose sums are scaled by one number, then get an addend for each channel.
+
+    With the tables as it calls them: those of windows are of rows and of columns.
+    """
+    terms = {run.tensor: run.terms for run in nest.runs}
+    windows = {term.variable: term.table for term in terms.get("sums", ())}
+    axes = zip(reversed(nest.outer), ("columns", "rows"), strict=False)
+    called = {windows[loop.variable]: name for loop, name in axes if loop.variable in windows}
+    roles = [called.get(table.role, table.role) for table in tables]
+    is_one_by_one = all(element.term == Term("i", "", "") for element in nest.elements.values())
+    if (
+        [(step.sign, step.is_single) for step in steps] != [("*", True), ("+", False)]
+        or {"sums", "addend", *called.values()} != set(roles)
+        or any(table.c_type == "int32_t" and table.role != "sums" for table in tables)
+        or not is_one_by_one
+        or terms.get("addend")
+        or len(nest.outer) > 2
+        or certificate.wraps
+        or function.function not in _BOUNDS
+    ):
+        return None, list(tables)
+    counts = [loop.numbers[0].value for loop in nest.outer]
+    height, width = [*(1,) * (2 - len(counts)), *counts]
+    sizes = {"height": height, "width": width, "channels": nest.count, "bounds": len(function.params)}
+    floats = dict(zip(_BOUNDS[function.function], function.params, strict=True))
+    renamed = [replace(table, role=role) for table, role in zip(tables, roles, strict=True)]
+    return Struct("floats_of_sums", tuple(roles), sizes, floats=floats), renamed
 
 
 NAMES = {"add": "addend", "mul": "factor"}

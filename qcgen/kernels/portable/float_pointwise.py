@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatActivation, FloatBinary, FloatUnary, Operator
+from qcgen.ir.program import FloatBinary, FloatUnary, Operator
 from qcgen.kernels.binary import binary_nest, in_place_operands
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, Placed, elementwise
-from qcgen.kernels.portable.conv_float import Bounds, bounds, output_step
+from qcgen.kernels.portable.activation import NumberFunction, number_function
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class UnaryContext(Context):
 
     nest: LoopNest  # the loops over the elements of y
     number: str  # the type of C of x and y
-    activation: FloatActivation
-    bounds: Bounds  # those of Relu and Clip
+    activation: NumberFunction
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,15 @@ class BinaryContext(Context):
     template: ClassVar[str] = "kernels/portable/float_binary.c.jinja"
 
     nest: LoopNest  # the loops over the elements of y
-    kind: str  # what has no operator in C is a function of its own
-    sign: str  # the operator in C, of the other kinds
+    sign: str  # the operator in C; "": a function
+    function: str  # of the library
     given: tuple[str, ...]  # operands that are parameters: "a", "b"
     constant: tuple[str, ...]  # operands that are tables
     is_in_place: bool  # y may lie over an operand
 
 
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_FUNCTIONS = {"max": "float_larger", "min": "float_smaller", "pow": "float_power", "prelu": "float_prelu"}
 
 
 def why_not_unary(op: Operator, _setting: Setting) -> str | None:
@@ -57,7 +57,7 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     """The activation of convolutions; y may lie over x."""
     assert isinstance(op, FloatUnary)
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    context = UnaryContext(nest, op.x.dtype.c, output_step(op.activation), bounds(op.activation))
+    context = UnaryContext(nest, op.x.dtype.c, number_function(op.activation, op.x.dtype))
     in_place = (0,) if "x" in nest.same_places else ()
     return Prepared((), context, (), Certificate(), in_place)
 
@@ -69,8 +69,8 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     in_place = in_place_operands(op.a, op.b, nest, setting)
     context = BinaryContext(
         nest=nest,
-        kind=op.kind,
         sign=SIGNS.get(op.kind, ""),
+        function=_FUNCTIONS.get(op.kind, ""),
         given=tuple(name for name in ("a", "b") if name not in tables),
         constant=tuple(sorted(tables)),
         is_in_place=bool(in_place),

@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
 
-from qcgen.cores import BRANCHLESS, CONSTANT_TIME
+from qcgen.cores import CONSTANT_TIME
 from qcgen.errors import prove
-from qcgen.ir.context import Context
+from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Scaling, Softmax, WideSoftmax
+from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Softmax, WideSoftmax
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
-from qcgen.kernels.portable.rows import Rows, in_place, rows_of
+from qcgen.kernels.portable.rows import RowsCall, in_place, rows_call
 from qcgen.kernels.portable.words import words
 
 MOST_BITS = 15
 """Of a factor that times 2^40 through a significand of 24 bits stays in 32 bits."""
 
+BY_DIVISION = "softmax_by_division"
+"""The function whose shares are divided bit by bit."""
+
 FEWEST = 32
 """Outputs from which on reciprocals of sums pay where products of 64 bits and divisions are function calls."""
-
-
-@dataclass(frozen=True)
-class SoftmaxContext(Context):
-    """The softmax of codes."""
-
-    template: ClassVar[str] = "kernels/portable/softmax.c.jinja"
-
-    rows: Rows
-    x_type: str  # of C
-    y_type: str  # of C
-    zero_point: int  # of y
-    high: int  # the largest code of y
-    factor: int  # what shares of the sum are multiplied by
-    bits: int  # of the factor
-    has_reciprocal: bool  # shares are products with a reciprocal
-    is_constant: bool  # all of them by the same steps, near a tie or not
-    is_branchless: bool  # extremes are computed, not chosen
-
-
-@dataclass(frozen=True)
-class FloatSoftmaxContext(Context):
-    """The softmax of float32 numbers."""
-
-    template: ClassVar[str] = "kernels/portable/float_softmax.c.jinja"
-
-    rows: Rows
-    is_log: bool  # the logarithms of the shares
-    by_library: bool  # by expf and logf, one after the other
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -74,18 +46,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
             number("factor", "uint32_t", int(op.factor), "what shares of the sum are multiplied by."),
             number("zero_point", "int32_t", op.y.zero_point or 0, "the code of 0."),
         )
-    context = SoftmaxContext(
-        rows=rows_of(op.x, op.y, setting.xs[0], setting.y),
-        x_type=op.x.dtype.c,
-        y_type=op.y.dtype.c,
-        zero_point=op.y.zero_point or 0,
-        high=op.y.dtype.high,
-        factor=int(op.factor),
-        bits=bits,
-        has_reciprocal=bits <= MOST_BITS and (prod(op.y.shape) >= FEWEST or "no-wide-product" not in setting.features),
-        is_constant=CONSTANT_TIME in setting.features,
-        is_branchless=BRANCHLESS in setting.features,
-    )
+    has_reciprocal = bits <= MOST_BITS and (prod(op.y.shape) >= FEWEST or "no-wide-product" not in setting.features)
+    own = "_constant" if CONSTANT_TIME in setting.features else ""
+    codes = {"factor": int(op.factor), "bits": bits, "zero_point": op.y.zero_point or 0, "high": op.y.dtype.high}
+    layer = Struct("softmax", ("exponentials",), codes)
+    context = rows_call(op, setting, f"softmax{own}" if has_reciprocal else BY_DIVISION, layer)
     certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
     return Prepared(constants, context, (), certificate, in_place(op.x, setting))
 
@@ -93,22 +58,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def prepare_float(op: Operator, setting: Setting) -> Prepared:
     """No constants."""
     assert isinstance(op, FloatSoftmax)
-    context = FloatSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.is_log, op.by_library)
+    row = "log_softmax_by_library" if op.by_library else "log_softmax_row" if op.is_log else "softmax_row"
+    context = rows_call(op, setting, f"float_{row}", Struct("float_softmax", ()))
     return Prepared((), context, (), Certificate(), in_place(op.x, setting))
-
-
-@dataclass(frozen=True)
-class IntegerSoftmaxContext(Context):
-    """The softmax of codes in TensorFlow Lite's fixed point."""
-
-    template: ClassVar[str] = "kernels/portable/integer_softmax.c.jinja"
-
-    rows: Rows
-    x_type: str  # of C
-    y_type: str  # of C
-    low: int  # the lowest code of y
-    high: int  # the highest code of y
-    right: int  # how far a share is to be shifted at most
 
 
 def why_not_integer(op: Operator, _setting: Setting) -> str | None:
@@ -121,25 +73,14 @@ def prepare_integer(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, IntegerSoftmax)
     meaning = "exponentials of x - max x = -255, ..., 0, in units of 2^-31."
     constants = (Constants("exponentials", "int32_t", op.table, meaning),)
-    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
     low, high = op.y.dtype.low, op.y.dtype.high
-    context = IntegerSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, low, high, 43 - (high - low).bit_length())
+    codes = {"low": low, "high": high, "right": 43 - (high - low).bit_length()}
+    layer = Struct("integer_softmax", ("exponentials",), codes)
+    row = "integer_softmax_to_16_bits" if op.y.dtype.is_16_bit else "integer_softmax"
+    context = rows_call(op, setting, row, layer)
     certificate = Certificate(numbers={"kind": "integer softmax", "exponentials": op.table})
     places = in_place(op.x, setting) if op.x.dtype.bytes == op.y.dtype.bytes else ()
     return Prepared(constants, context, (), certificate, places)
-
-
-@dataclass(frozen=True)
-class IntegerLogSoftmaxContext(Context):
-    """The logarithms of the softmax of codes in TensorFlow Lite's fixed point."""
-
-    template: ClassVar[str] = "kernels/portable/integer_log_softmax.c.jinja"
-
-    rows: Rows
-    x_type: str  # of C
-    y_type: str  # of C
-    low: int  # the lowest code of y
-    high: int  # the highest code of y
 
 
 def why_not_integer_log(op: Operator, _setting: Setting) -> str | None:
@@ -154,19 +95,10 @@ def prepare_integer_log(op: Operator, setting: Setting) -> Prepared:
         Constants("exponentials", "int32_t", op.table, "exponentials of x - max x = -255, ..., 0, in units of 2^-19."),
         Constants("distances", "int32_t", op.distances, "what they are taken of, in units of 2^-26, none below -17."),
     )
-    rows = rows_of(op.x, op.y, setting.xs[0], setting.y)
-    context = IntegerLogSoftmaxContext(rows, op.x.dtype.c, op.y.dtype.c, op.y.dtype.low, op.y.dtype.high)
+    codes = {"low": op.y.dtype.low, "high": op.y.dtype.high}
+    layer = Struct("integer_softmax", ("exponentials", "distances"), codes)
+    context = rows_call(op, setting, "integer_log_softmax", layer)
     return Prepared(constants, context, (), Certificate(), in_place(op.x, setting))
-
-
-@dataclass(frozen=True)
-class WideSoftmaxContext(Context):
-    """The softmax of int16 codes, by lines between numbers of tables."""
-
-    template: ClassVar[str] = "kernels/portable/wide_softmax.c.jinja"
-
-    rows: Rows
-    scale: Scaling  # of distances below the largest code
 
 
 def why_not_wide(op: Operator, _setting: Setting) -> str | None:
@@ -182,16 +114,15 @@ def prepare_wide(op: Operator, setting: Setting) -> Prepared:
         Constants("exponentials", "int16_t", op.exponentials, "exp(x), x from -10 to 0, in units of 2^-15."),
         Constants("reciprocals", "int16_t", op.reciprocals, "1 / (1 + v), v from 0 to 1, in units of 2^-15."),
     )
-    context = WideSoftmaxContext(rows_of(op.x, op.y, setting.xs[0], setting.y), op.scale)
+    by = {"multiplier": op.scale[0], "exponent": op.scale[1]}
+    context = rows_call(op, setting, "wide_softmax_row", Struct("wide_softmax", ("exponentials", "reciprocals"), by))
     return Prepared(constants, context, (), Certificate(), in_place(op.x, setting))
 
 
-WIDE_SOFTMAX = Kernel("portable/wide_softmax", WideSoftmaxContext, frozenset(), why_not_wide, prepare_wide)
+WIDE_SOFTMAX = Kernel("portable/wide_softmax", RowsCall, frozenset(), why_not_wide, prepare_wide)
 INTEGER_LOG_SOFTMAX = Kernel(
-    "portable/integer_log_softmax", IntegerLogSoftmaxContext, frozenset(), why_not_integer_log, prepare_integer_log
+    "portable/integer_log_softmax", RowsCall, frozenset(), why_not_integer_log, prepare_integer_log
 )
-INTEGER_SOFTMAX = Kernel(
-    "portable/integer_softmax", IntegerSoftmaxContext, frozenset(), why_not_integer, prepare_integer
-)
-SOFTMAX = Kernel("portable/softmax", SoftmaxContext, frozenset(), why_not, prepare)
-FLOAT_SOFTMAX = Kernel("portable/float_softmax", FloatSoftmaxContext, frozenset(), why_not_float, prepare_float)
+INTEGER_SOFTMAX = Kernel("portable/integer_softmax", RowsCall, frozenset(), why_not_integer, prepare_integer)
+SOFTMAX = Kernel("portable/softmax", RowsCall, frozenset(), why_not, prepare)
+FLOAT_SOFTMAX = Kernel("portable/float_softmax", RowsCall, frozenset(), why_not_float, prepare_float)

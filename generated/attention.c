@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x79ab6486
+#if ATTENTION_HEADER_ID != 0xf8987e09
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -178,7 +178,7 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add_up(uint32_t a, uint
 }
 
 /* What a layer is. */
-struct attention_softmax {
+struct attention_code_softmax {
     const uint32_t *exponentials; /* of x - max x = -255, ..., 0, as words of float32 numbers */
     int32_t length; /* elements of a row */
     int32_t x_along; /* from one element of a row of x to the next */
@@ -190,8 +190,8 @@ struct attention_softmax {
 };
 
 /* The largest element of a row. */
-static ATTENTION_INLINE int32_t attention_softmax_largest_s8(
-    const struct attention_softmax *layer, const int8_t *in)
+static ATTENTION_INLINE int32_t attention_code_softmax_largest_s8(
+    const struct attention_code_softmax *layer, const int8_t *in)
 {
     const int32_t length = layer->length, along = layer->x_along;
     int32_t largest = in[0];
@@ -203,8 +203,8 @@ static ATTENTION_INLINE int32_t attention_softmax_largest_s8(
 }
 
 /* The sum of the exponentials of a row in float32; `first` plus an element is its place in their table. */
-static ATTENTION_INLINE uint32_t attention_softmax_sum_s8(
-    const struct attention_softmax *layer, const int8_t *in, int32_t first)
+static ATTENTION_INLINE uint32_t attention_code_softmax_sum_s8(
+    const struct attention_code_softmax *layer, const int8_t *in, int32_t first)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, along = layer->x_along;
@@ -217,7 +217,7 @@ static ATTENTION_INLINE uint32_t attention_softmax_sum_s8(
 }
 
 /* How far the exponent of `part` is below that of `sum`: from bits + 2 on the share is less than half a code. */
-static ATTENTION_INLINE uint32_t attention_softmax_gap(uint32_t part, uint32_t sum)
+static ATTENTION_INLINE uint32_t attention_code_softmax_gap(uint32_t part, uint32_t sum)
 {
     const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
 
@@ -225,7 +225,7 @@ static ATTENTION_INLINE uint32_t attention_softmax_gap(uint32_t part, uint32_t s
 }
 
 /* The significand of a word, with its hidden bit. */
-static ATTENTION_INLINE uint32_t attention_softmax_significand(uint32_t word)
+static ATTENTION_INLINE uint32_t attention_code_softmax_significand(uint32_t word)
 {
     const uint32_t is_normal = ((word >> 23) + 255u) >> 8; /* 1 or 0 */
 
@@ -233,7 +233,7 @@ static ATTENTION_INLINE uint32_t attention_softmax_significand(uint32_t word)
 }
 
 /* The same of a sum, which is at least 1. */
-static ATTENTION_INLINE uint32_t attention_softmax_divisor(uint32_t sum)
+static ATTENTION_INLINE uint32_t attention_code_softmax_divisor(uint32_t sum)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
 
@@ -241,10 +241,10 @@ static ATTENTION_INLINE uint32_t attention_softmax_divisor(uint32_t sum)
 }
 
 /* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
-ATTENTION_CODE_ATTR static uint32_t attention_softmax_reciprocal(
-    const struct attention_softmax *layer, uint32_t sum)
+ATTENTION_CODE_ATTR static uint32_t attention_code_softmax_reciprocal(
+    const struct attention_code_softmax *layer, uint32_t sum)
 {
-    const uint32_t significand = attention_softmax_divisor(sum);
+    const uint32_t significand = attention_code_softmax_divisor(sum);
     uint32_t rest = layer->factor;
     uint32_t quotient = 0;
 
@@ -257,52 +257,54 @@ ATTENTION_CODE_ATTR static uint32_t attention_softmax_reciprocal(
 }
 
 /* The share by the reciprocal, in units of 2^-12 of a code: at most 1 + 2^-4 units too low, half a code added. */
-static ATTENTION_INLINE uint32_t attention_softmax_product(
+static ATTENTION_INLINE uint32_t attention_code_softmax_product(
     uint32_t part, uint32_t reciprocal, uint32_t gap)
 {
-    const uint32_t product = (uint32_t)(((uint64_t)(attention_softmax_significand(part) << 8) * reciprocal) >> 32);
+    const uint32_t product = (uint32_t)(((uint64_t)(attention_code_softmax_significand(part) << 8) * reciprocal) >> 32);
 
     return (product >> (4u + gap)) + (UINT32_C(1) << 11);
 }
 
 /* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
-ATTENTION_NOINLINE static int32_t attention_softmax_nearest(
-    const struct attention_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
+ATTENTION_NOINLINE static int32_t attention_code_softmax_nearest(
+    const struct attention_code_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
 {
-    const uint64_t twice = 2u * (uint64_t)attention_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
+    const uint64_t twice = 2u * (uint64_t)attention_code_softmax_significand(part) * layer->factor
+        + ((uint64_t)low & 1u);
     const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
 
     return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
 }
 
 /* The share by the reciprocal of the sum. */
-static ATTENTION_INLINE int32_t attention_softmax_share(
-    const struct attention_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
+static ATTENTION_INLINE int32_t attention_code_softmax_share(
+    const struct attention_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t difference = attention_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
-    const uint32_t share = attention_softmax_product(part, reciprocal, gap);
+    const uint32_t difference = attention_code_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = attention_code_softmax_product(part, reciprocal, gap);
 
     if (ATTENTION_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
-        return attention_softmax_nearest(layer, part, (uint64_t)attention_softmax_divisor(sum) << gap,
-            (share - 1u) >> 12);
+        const uint64_t divisor = (uint64_t)attention_code_softmax_divisor(sum) << gap;
+
+        return attention_code_softmax_nearest(layer, part, divisor, (share - 1u) >> 12);
     }
     return (int32_t)(share >> 12);
 }
 
 /* A row, its shares by the reciprocal of their sum. */
-static ATTENTION_INLINE void attention_softmax_s8(
-    const struct attention_softmax *layer, const int8_t *in, uint8_t *out)
+static ATTENTION_INLINE void attention_code_softmax_s8(
+    const struct attention_code_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const int32_t zero_point = layer->zero_point, high = layer->high;
-    const int32_t first = 255 - attention_softmax_largest_s8(layer, in);
-    const uint32_t sum = attention_softmax_sum_s8(layer, in, first);
-    const uint32_t reciprocal = attention_softmax_reciprocal(layer, sum);
+    const int32_t first = 255 - attention_code_softmax_largest_s8(layer, in);
+    const uint32_t sum = attention_code_softmax_sum_s8(layer, in, first);
+    const uint32_t reciprocal = attention_code_softmax_reciprocal(layer, sum);
 
     for (int32_t j = 0; j < length; j++) {
         const uint32_t part = exponentials[first + in[j * x_along]];
-        const int32_t code = attention_softmax_share(layer, part, sum, reciprocal) + zero_point;
+        const int32_t code = attention_code_softmax_share(layer, part, sum, reciprocal) + zero_point;
 
         out[j * y_along] = (uint8_t)(code > high ? high : code);
     }
@@ -637,13 +639,13 @@ ATTENTION_CONST_ATTR static const uint32_t attention_shares_exponentials[256] = 
 ATTENTION_CODE_ATTR static void attention_shares(const int8_t *x, int8_t *y)
 {
     enum { COUNT = 10, X_STEP = 5, Y_STEP = 5 };
-    ATTENTION_CONST_ATTR static const struct attention_softmax layer = {
+    ATTENTION_CONST_ATTR static const struct attention_code_softmax layer = {
         .exponentials = attention_shares_exponentials, .length = 5, .x_along = 1, .y_along = 1, .factor = 254,
         .bits = 8, .zero_point = -128, .high = 127,
     };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        attention_softmax_s8(&layer, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP]);
+        attention_code_softmax_s8(&layer, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP]);
     }
 }
 

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x077e0187
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x16fb49cb
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -443,8 +443,7 @@ depthwise_cortex_m4_dsp_depthwise_layer *layer,
     const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
     const int32_t inside = (layer->in_rows + above - span + stride) / stride; /* the first that ends below it */
     const int32_t end = inside < begin ? begin : inside;
-    /* first rows cut alike */
-    const int32_t behind = layer->out_rows - end, top = begin > 0 ? (begin - 1) % apart + 1 : 0;
+    const int32_t behind = layer->out_rows - end, top = begin > 0 ? (begin - 1) % apart + 1 : 0; /* rows cut alike */
     struct depthwise_cortex_m4_dsp_depthwise_row r =
         { layer, channel, depthwise_cortex_m4_dsp_depthwise_load(layer, weights), 0, rows, 0 };
 

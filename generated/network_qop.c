@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x2063a930
+#if NETWORK_QOP_HEADER_ID != 0x6ce9e6ca
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -177,7 +177,7 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_soft_float_add_up(uint32_t a, 
 }
 
 /* What a layer is. */
-struct network_qop_softmax {
+struct network_qop_code_softmax {
     const uint32_t *exponentials; /* of x - max x = -255, ..., 0, as words of float32 numbers */
     int32_t length; /* elements of a row */
     int32_t x_along; /* from one element of a row of x to the next */
@@ -189,8 +189,8 @@ struct network_qop_softmax {
 };
 
 /* The largest element of a row. */
-static NETWORK_QOP_INLINE int32_t network_qop_softmax_largest_s8(
-    const struct network_qop_softmax *layer, const int8_t *in)
+static NETWORK_QOP_INLINE int32_t network_qop_code_softmax_largest_s8(
+    const struct network_qop_code_softmax *layer, const int8_t *in)
 {
     const int32_t length = layer->length, along = layer->x_along;
     int32_t largest = in[0];
@@ -202,8 +202,8 @@ static NETWORK_QOP_INLINE int32_t network_qop_softmax_largest_s8(
 }
 
 /* The sum of the exponentials of a row in float32; `first` plus an element is its place in their table. */
-static NETWORK_QOP_INLINE uint32_t network_qop_softmax_sum_s8(
-    const struct network_qop_softmax *layer, const int8_t *in, int32_t first)
+static NETWORK_QOP_INLINE uint32_t network_qop_code_softmax_sum_s8(
+    const struct network_qop_code_softmax *layer, const int8_t *in, int32_t first)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, along = layer->x_along;
@@ -216,7 +216,7 @@ static NETWORK_QOP_INLINE uint32_t network_qop_softmax_sum_s8(
 }
 
 /* How far the exponent of `part` is below that of `sum`: from bits + 2 on the share is less than half a code. */
-static NETWORK_QOP_INLINE uint32_t network_qop_softmax_gap(uint32_t part, uint32_t sum)
+static NETWORK_QOP_INLINE uint32_t network_qop_code_softmax_gap(uint32_t part, uint32_t sum)
 {
     const uint32_t is_normal = ((part >> 23) + 255u) >> 8; /* 1 or 0 */
 
@@ -224,7 +224,7 @@ static NETWORK_QOP_INLINE uint32_t network_qop_softmax_gap(uint32_t part, uint32
 }
 
 /* The significand of a word, with its hidden bit. */
-static NETWORK_QOP_INLINE uint32_t network_qop_softmax_significand(uint32_t word)
+static NETWORK_QOP_INLINE uint32_t network_qop_code_softmax_significand(uint32_t word)
 {
     const uint32_t is_normal = ((word >> 23) + 255u) >> 8; /* 1 or 0 */
 
@@ -232,7 +232,7 @@ static NETWORK_QOP_INLINE uint32_t network_qop_softmax_significand(uint32_t word
 }
 
 /* The same of a sum, which is at least 1. */
-static NETWORK_QOP_INLINE uint32_t network_qop_softmax_divisor(uint32_t sum)
+static NETWORK_QOP_INLINE uint32_t network_qop_code_softmax_divisor(uint32_t sum)
 {
     const uint32_t hidden = UINT32_C(1) << 23;
 
@@ -240,10 +240,10 @@ static NETWORK_QOP_INLINE uint32_t network_qop_softmax_divisor(uint32_t sum)
 }
 
 /* The factor, below 2^15, times 2^40 through the significand of a sum, rounded down. */
-NETWORK_QOP_CODE_ATTR static uint32_t network_qop_softmax_reciprocal(
-    const struct network_qop_softmax *layer, uint32_t sum)
+NETWORK_QOP_CODE_ATTR static uint32_t network_qop_code_softmax_reciprocal(
+    const struct network_qop_code_softmax *layer, uint32_t sum)
 {
-    const uint32_t significand = network_qop_softmax_divisor(sum);
+    const uint32_t significand = network_qop_code_softmax_divisor(sum);
     uint32_t rest = layer->factor;
     uint32_t quotient = 0;
 
@@ -256,52 +256,55 @@ NETWORK_QOP_CODE_ATTR static uint32_t network_qop_softmax_reciprocal(
 }
 
 /* The share by the reciprocal, in units of 2^-12 of a code: at most 1 + 2^-4 units too low, half a code added. */
-static NETWORK_QOP_INLINE uint32_t network_qop_softmax_product(
+static NETWORK_QOP_INLINE uint32_t network_qop_code_softmax_product(
     uint32_t part, uint32_t reciprocal, uint32_t gap)
 {
-    const uint32_t product = (uint32_t)(((uint64_t)(network_qop_softmax_significand(part) << 8) * reciprocal) >> 32);
+    const uint32_t product =
+        (uint32_t)(((uint64_t)(network_qop_code_softmax_significand(part) << 8) * reciprocal) >> 32);
 
     return (product >> (4u + gap)) + (UINT32_C(1) << 11);
 }
 
 /* Whichever of `low` and the next number is nearest to factor * part / divisor, half way the even one. */
-NETWORK_QOP_NOINLINE static int32_t network_qop_softmax_nearest(
-    const struct network_qop_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
+NETWORK_QOP_NOINLINE static int32_t network_qop_code_softmax_nearest(
+    const struct network_qop_code_softmax *layer, uint32_t part, uint64_t divisor, uint32_t low)
 {
-    const uint64_t twice = 2u * (uint64_t)network_qop_softmax_significand(part) * layer->factor + ((uint64_t)low & 1u);
+    const uint64_t twice = 2u * (uint64_t)network_qop_code_softmax_significand(part) * layer->factor
+        + ((uint64_t)low & 1u);
     const uint64_t half = divisor * (2u * (uint64_t)low + 1u);
 
     return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
 }
 
 /* The share by the reciprocal of the sum. */
-static NETWORK_QOP_INLINE int32_t network_qop_softmax_share(
-    const struct network_qop_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
+static NETWORK_QOP_INLINE int32_t network_qop_code_softmax_share(
+    const struct network_qop_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
 {
-    const uint32_t difference = network_qop_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
-    const uint32_t share = network_qop_softmax_product(part, reciprocal, gap);
+    const uint32_t difference = network_qop_code_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
+    const uint32_t share = network_qop_code_softmax_product(part, reciprocal, gap);
 
     if (NETWORK_QOP_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
-        return network_qop_softmax_nearest(layer, part, (uint64_t)network_qop_softmax_divisor(sum) << gap,
-            (share - 1u) >> 12);
+        const uint64_t divisor = (uint64_t)network_qop_code_softmax_divisor(sum) << gap;
+
+        return network_qop_code_softmax_nearest(layer, part, divisor, (share - 1u) >> 12);
     }
     return (int32_t)(share >> 12);
 }
 
 /* A row, its shares by the reciprocal of their sum. */
-static NETWORK_QOP_INLINE void network_qop_softmax_s8(
-    const struct network_qop_softmax *layer, const int8_t *in, uint8_t *out)
+static NETWORK_QOP_INLINE void network_qop_code_softmax_s8(
+    const struct network_qop_code_softmax *layer, const int8_t *in, uint8_t *out)
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const int32_t zero_point = layer->zero_point, high = layer->high;
-    const int32_t first = 255 - network_qop_softmax_largest_s8(layer, in);
-    const uint32_t sum = network_qop_softmax_sum_s8(layer, in, first);
-    const uint32_t reciprocal = network_qop_softmax_reciprocal(layer, sum);
+    const int32_t first = 255 - network_qop_code_softmax_largest_s8(layer, in);
+    const uint32_t sum = network_qop_code_softmax_sum_s8(layer, in, first);
+    const uint32_t reciprocal = network_qop_code_softmax_reciprocal(layer, sum);
 
     for (int32_t j = 0; j < length; j++) {
         const uint32_t part = exponentials[first + in[j * x_along]];
-        const int32_t code = network_qop_softmax_share(layer, part, sum, reciprocal) + zero_point;
+        const int32_t code = network_qop_code_softmax_share(layer, part, sum, reciprocal) + zero_point;
 
         out[j * y_along] = (uint8_t)(code > high ? high : code);
     }
@@ -872,12 +875,12 @@ NETWORK_QOP_CONST_ATTR static const uint32_t network_qop_y_exponentials[256] = {
 /* y: QLinearSoftmax. */
 NETWORK_QOP_CODE_ATTR static void network_qop_y(const int8_t *x, int8_t *y)
 {
-    NETWORK_QOP_CONST_ATTR static const struct network_qop_softmax layer = {
+    NETWORK_QOP_CONST_ATTR static const struct network_qop_code_softmax layer = {
         .exponentials = network_qop_y_exponentials, .length = 3, .x_along = 1, .y_along = 1, .factor = 256, .bits = 9,
         .zero_point = -128, .high = 127,
     };
 
-    network_qop_softmax_s8(&layer, x, (uint8_t *)y);
+    network_qop_code_softmax_s8(&layer, x, (uint8_t *)y);
 }
 
 NETWORK_QOP_CODE_ATTR void network_qop_run(const int8_t *x, int8_t *y, void *arena)

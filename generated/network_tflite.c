@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x32482047
+#if NETWORK_TFLITE_HEADER_ID != 0x77b7bae5
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -119,13 +119,13 @@ struct network_tflite_integer_softmax {
 };
 
 /* a * b / 2^31, half up. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_fixed_product(int32_t a, int32_t b)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_code_softmax_fixed_product(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
 }
 
 /* value * 2^bits, saturated. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_times(int32_t value, int bits)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_code_softmax_times(int32_t value, int bits)
 {
     const int32_t most = INT32_MAX >> bits;
 
@@ -133,18 +133,18 @@ NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_times(int32_t val
 }
 
 /* 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_softmax_fixed_reciprocal(uint32_t value)
+NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_code_softmax_fixed_reciprocal(uint32_t value)
 {
     const int32_t half = (int32_t)(value >> 1);
     /* 48/17 - 32/17 half, in units of 2^-29 */
-    int32_t x = INT32_C(1515870810) + network_tflite_softmax_fixed_product(half, -INT32_C(1010580540));
+    int32_t x = INT32_C(1515870810) + network_tflite_code_softmax_fixed_product(half, -INT32_C(1010580540));
 
     for (int step = 0; step < 3; step++) {
-        const int32_t rest = (INT32_C(1) << 29) - network_tflite_softmax_fixed_product(half, x);
+        const int32_t rest = (INT32_C(1) << 29) - network_tflite_code_softmax_fixed_product(half, x);
 
-        x += network_tflite_softmax_times(network_tflite_softmax_fixed_product(x, rest), 2);
+        x += network_tflite_code_softmax_times(network_tflite_code_softmax_fixed_product(x, rest), 2);
     }
-    return network_tflite_softmax_times(x, 1);
+    return network_tflite_code_softmax_times(x, 1);
 }
 
 /* What is added to an element of a row for its place in the tables. */
@@ -176,14 +176,14 @@ static NETWORK_TFLITE_INLINE int32_t network_tflite_integer_softmax_scale_s8(
         sum <<= 1;
         --*right;
     }
-    return network_tflite_softmax_fixed_reciprocal(sum);
+    return network_tflite_code_softmax_fixed_reciprocal(sum);
 }
 
 /* The code of an exponential. */
 static NETWORK_TFLITE_INLINE int32_t network_tflite_integer_softmax_code(
     const struct network_tflite_integer_softmax *layer, int32_t exponential, int32_t scale, int32_t right)
 {
-    const int32_t share = network_tflite_softmax_fixed_product(scale, exponential);
+    const int32_t share = network_tflite_code_softmax_fixed_product(scale, exponential);
     const int32_t code = (share >> right) + ((share >> (right - 1)) & 1) + layer->low;
 
     return code > layer->high ? layer->high : code;

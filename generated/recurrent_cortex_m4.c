@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0x8c5aae90
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0x4bff31fb
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -139,13 +139,13 @@ struct recurrent_cortex_m4_integer_softmax {
 };
 
 /* a * b / 2^31, half up. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_fixed_product(int32_t a, int32_t b)
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_code_softmax_fixed_product(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
 }
 
 /* value * 2^bits, saturated. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_times(int32_t value, int bits)
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_code_softmax_times(int32_t value, int bits)
 {
     const int32_t most = INT32_MAX >> bits;
 
@@ -153,18 +153,18 @@ RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_times(i
 }
 
 /* 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_softmax_fixed_reciprocal(uint32_t value)
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_code_softmax_fixed_reciprocal(uint32_t value)
 {
     const int32_t half = (int32_t)(value >> 1);
     /* 48/17 - 32/17 half, in units of 2^-29 */
-    int32_t x = INT32_C(1515870810) + recurrent_cortex_m4_softmax_fixed_product(half, -INT32_C(1010580540));
+    int32_t x = INT32_C(1515870810) + recurrent_cortex_m4_code_softmax_fixed_product(half, -INT32_C(1010580540));
 
     for (int step = 0; step < 3; step++) {
-        const int32_t rest = (INT32_C(1) << 29) - recurrent_cortex_m4_softmax_fixed_product(half, x);
+        const int32_t rest = (INT32_C(1) << 29) - recurrent_cortex_m4_code_softmax_fixed_product(half, x);
 
-        x += recurrent_cortex_m4_softmax_times(recurrent_cortex_m4_softmax_fixed_product(x, rest), 2);
+        x += recurrent_cortex_m4_code_softmax_times(recurrent_cortex_m4_code_softmax_fixed_product(x, rest), 2);
     }
-    return recurrent_cortex_m4_softmax_times(x, 1);
+    return recurrent_cortex_m4_code_softmax_times(x, 1);
 }
 
 /* What is added to an element of a row for its place in the tables. */
@@ -196,14 +196,14 @@ static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_softmax_sc
         sum <<= 1;
         --*right;
     }
-    return recurrent_cortex_m4_softmax_fixed_reciprocal(sum);
+    return recurrent_cortex_m4_code_softmax_fixed_reciprocal(sum);
 }
 
 /* The code of an exponential. */
 static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_softmax_code(
     const struct recurrent_cortex_m4_integer_softmax *layer, int32_t exponential, int32_t scale, int32_t right)
 {
-    const int32_t share = recurrent_cortex_m4_softmax_fixed_product(scale, exponential);
+    const int32_t share = recurrent_cortex_m4_code_softmax_fixed_product(scale, exponential);
     const int32_t code = (share >> right) + ((share >> (right - 1)) & 1) + layer->low;
 
     return code > layer->high ? layer->high : code;

@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0x1457449a
+#if RESIZED_TFLITE_HEADER_ID != 0x69c3e23e
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -97,13 +97,13 @@ struct resized_tflite_integer_softmax {
 };
 
 /* a * b / 2^31, half up. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_fixed_product(int32_t a, int32_t b)
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_code_softmax_fixed_product(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b + (INT32_C(1) << 30)) >> 31);
 }
 
 /* value * 2^bits, saturated. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_times(int32_t value, int bits)
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_code_softmax_times(int32_t value, int bits)
 {
     const int32_t most = INT32_MAX >> bits;
 
@@ -111,7 +111,7 @@ RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_times(int32_t val
 }
 
 /* value / 2^bits, half away from zero. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_part(int32_t value, int bits)
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_code_softmax_part(int32_t value, int bits)
 {
     const int32_t half = INT32_C(1) << (bits - 1);
 
@@ -119,22 +119,22 @@ RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_part(int32_t valu
 }
 
 /* 2^31 / (value / 2^31), value in [2^31, 2^32), by three steps of Newton's method. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_fixed_reciprocal(uint32_t value)
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_code_softmax_fixed_reciprocal(uint32_t value)
 {
     const int32_t half = (int32_t)(value >> 1);
     /* 48/17 - 32/17 half, in units of 2^-29 */
-    int32_t x = INT32_C(1515870810) + resized_tflite_softmax_fixed_product(half, -INT32_C(1010580540));
+    int32_t x = INT32_C(1515870810) + resized_tflite_code_softmax_fixed_product(half, -INT32_C(1010580540));
 
     for (int step = 0; step < 3; step++) {
-        const int32_t rest = (INT32_C(1) << 29) - resized_tflite_softmax_fixed_product(half, x);
+        const int32_t rest = (INT32_C(1) << 29) - resized_tflite_code_softmax_fixed_product(half, x);
 
-        x += resized_tflite_softmax_times(resized_tflite_softmax_fixed_product(x, rest), 2);
+        x += resized_tflite_code_softmax_times(resized_tflite_code_softmax_fixed_product(x, rest), 2);
     }
-    return resized_tflite_softmax_times(x, 1);
+    return resized_tflite_code_softmax_times(x, 1);
 }
 
 /* How far a positive value can be doubled. */
-RESIZED_TFLITE_CODE_ATTR static int resized_tflite_softmax_room(int32_t value)
+RESIZED_TFLITE_CODE_ATTR static int resized_tflite_code_softmax_room(int32_t value)
 {
     int room = 0;
 
@@ -146,34 +146,36 @@ RESIZED_TFLITE_CODE_ATTR static int resized_tflite_softmax_room(int32_t value)
 }
 
 /* The logarithm of a sum in units of 2^-19, which is at least 1, in units of 2^-26. */
-RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_softmax_logarithm(int32_t sum)
+RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_code_softmax_logarithm(int32_t sum)
 {
     const int32_t root = INT32_C(1518500250);   /* of 1/2, in units of 2^-31 */
     const int32_t middle = INT32_C(1805811301); /* the root of that */
-    const int32_t less = resized_tflite_softmax_fixed_product(sum, root);
-    const int room = resized_tflite_softmax_room(sum);
-    const int room_of_less = resized_tflite_softmax_room(less);
-    const int32_t first = resized_tflite_softmax_times(resized_tflite_softmax_fixed_product(
-        resized_tflite_softmax_times(sum, room), root), 1);
-    const int32_t second = resized_tflite_softmax_times(sum, room_of_less);
+    const int32_t less = resized_tflite_code_softmax_fixed_product(sum, root);
+    const int room = resized_tflite_code_softmax_room(sum);
+    const int room_of_less = resized_tflite_code_softmax_room(less);
+    const int32_t scaled = resized_tflite_code_softmax_times(sum, room);
+    const int32_t first = resized_tflite_code_softmax_times(resized_tflite_code_softmax_fixed_product(scaled, root), 1);
+    const int32_t second = resized_tflite_code_softmax_times(sum, room_of_less);
     const int32_t first_power = 4 * (11 - room) + 1; /* in units of 1/4 */
     const int32_t second_power = 4 * (12 - room_of_less) - 1;
     const int32_t power = (first_power > second_power ? first_power : second_power) * (INT32_C(1) << 23);
     const int32_t r = first < second ? first : second; /* sum = r * 2^power, r near the middle */
     const int32_t q = (r - middle) * 2;
-    const int32_t square = resized_tflite_softmax_fixed_product(q, q);
-    const int32_t cube = resized_tflite_softmax_fixed_product(q, square);
-    const int32_t above = resized_tflite_softmax_fixed_product(q, r)
-        + resized_tflite_softmax_fixed_product(cube, INT32_C(117049297));
-    const int32_t factor = INT32_C(1057819769) + q + resized_tflite_softmax_fixed_product(square, INT32_C(127690142));
+    const int32_t square = resized_tflite_code_softmax_fixed_product(q, q);
+    const int32_t cube = resized_tflite_code_softmax_fixed_product(q, square);
+    const int32_t third = resized_tflite_code_softmax_fixed_product(cube, INT32_C(117049297));
+    const int32_t above = resized_tflite_code_softmax_fixed_product(q, r) + third;
+    const int32_t factor = INT32_C(1057819769) + q
+        + resized_tflite_code_softmax_fixed_product(square, INT32_C(127690142));
     const int32_t mean = (int32_t)(((uint32_t)r + (uint32_t)middle + 1u) >> 1);
-    const int32_t linear = resized_tflite_softmax_fixed_product(q, INT32_C(638450708));
-    const int32_t below = resized_tflite_softmax_fixed_product(mean, factor) + linear;
-    const int32_t reciprocal = resized_tflite_softmax_fixed_reciprocal((uint32_t)below + (UINT32_C(1) << 31));
-    const int32_t quotient = resized_tflite_softmax_fixed_product(resized_tflite_softmax_part(above, 6), reciprocal);
+    const int32_t linear = resized_tflite_code_softmax_fixed_product(q, INT32_C(638450708));
+    const int32_t below = resized_tflite_code_softmax_fixed_product(mean, factor) + linear;
+    const int32_t reciprocal = resized_tflite_code_softmax_fixed_reciprocal((uint32_t)below + (UINT32_C(1) << 31));
+    const int32_t quotient =
+        resized_tflite_code_softmax_fixed_product(resized_tflite_code_softmax_part(above, 6), reciprocal);
 
-    /* the first is power * ln 2 */
-    return (resized_tflite_softmax_fixed_product(power, INT32_C(1488522236)) + quotient) * 2;
+    /* The first is power * ln 2. */
+    return (resized_tflite_code_softmax_fixed_product(power, INT32_C(1488522236)) + quotient) * 2;
 }
 
 /* What is added to an element of a row for its place in the tables. */
@@ -199,10 +201,10 @@ static RESIZED_TFLITE_INLINE void resized_tflite_integer_log_softmax_s8(
     for (int32_t j = 0; j < layer->length; j++) {
         sum += layer->exponentials[first + in[j * layer->x_along]];
     }
-    logarithm = resized_tflite_softmax_logarithm(sum);
+    logarithm = resized_tflite_code_softmax_logarithm(sum);
     for (int32_t j = 0; j < layer->length; j++) {
         const int32_t distance = layer->distances[first + in[j * layer->x_along]];
-        const int32_t code = resized_tflite_softmax_part(distance - logarithm, 22) + high;
+        const int32_t code = resized_tflite_code_softmax_part(distance - logarithm, 22) + high;
 
         out[j * layer->y_along] = (uint8_t)(code < low ? low : code > high ? high : code);
     }

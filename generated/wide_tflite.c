@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x3731b31c
+#if WIDE_TFLITE_HEADER_ID != 0x058b8e08
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -114,7 +114,7 @@ struct wide_tflite_wide_softmax {
 };
 
 /* On the line between two of 513 numbers, which stand for every 128th value from -32768 on. */
-WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_softmax_between(const int16_t *table, int32_t value)
+WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_code_softmax_between(const int16_t *table, int32_t value)
 {
     const int32_t at = (value + INT32_C(32768)) >> 7;
     const int32_t slope = (int32_t)table[at + 1] - table[at];
@@ -138,7 +138,8 @@ static WIDE_TFLITE_INLINE void wide_tflite_wide_softmax_row(
     for (int32_t j = 0; j < length; j++) {
         const int32_t distance = wide_tflite_round_twice(in[j * x_along] - largest, layer->multiplier, layer->exponent);
         const int32_t below = distance + INT16_MAX;
-        const int32_t part = wide_tflite_softmax_between(layer->exponentials, below < INT16_MIN ? INT16_MIN : below);
+        const int32_t part =
+            wide_tflite_code_softmax_between(layer->exponentials, below < INT16_MIN ? INT16_MIN : below);
 
         out[j * y_along] = (int16_t)part;
         sum += (uint32_t)part;
@@ -148,7 +149,7 @@ static WIDE_TFLITE_INLINE void wide_tflite_wide_softmax_row(
         right--;
     }
     share = (int32_t)((sum + (1u << 13)) >> 14) - INT32_C(98304); /* from 1 to 2, as -32768 to 32768 */
-    share = wide_tflite_softmax_between(layer->reciprocals, share > INT16_MAX ? INT16_MAX : share);
+    share = wide_tflite_code_softmax_between(layer->reciprocals, share > INT16_MAX ? INT16_MAX : share);
     for (int32_t j = 0; j < length; j++) {
         const int32_t code = (out[j * y_along] * share + (INT32_C(1) << (right - 1))) >> right;
 

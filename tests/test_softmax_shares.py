@@ -21,10 +21,10 @@ from qcgen.build import STRICT_FLAGS
 OP = next(unit.op for unit in UNITS if unit.name == "softmax_u8_0_1_10_256")
 CALLED = "void each(const uint32_t *parts, const uint32_t *sums, int32_t *found, int32_t count);"
 FORMS = {
-    "by division": "t_softmax_divided(&layer, parts[i], sums[i])",
-    "by the reciprocal": "t_softmax_share(&layer, parts[i], sums[i], t_softmax_reciprocal(&layer, sums[i]))",
+    "by division": "t_code_softmax_divided(&layer, parts[i], sums[i])",
+    "by the reciprocal": "t_code_softmax_share(&layer, parts[i], sums[i], t_code_softmax_reciprocal(&layer, sums[i]))",
     "by the reciprocal, compared always": (
-        "t_softmax_constant_share(&layer, parts[i], sums[i], t_softmax_reciprocal(&layer, sums[i]))"
+        "t_code_softmax_constant_share(&layer, parts[i], sums[i], t_code_softmax_reciprocal(&layer, sums[i]))"
     ),
 }
 
@@ -38,7 +38,7 @@ def wrong(tmp_path):
         body = f"""{CALLED}
 {CALLED[:-1]}
 {{
-    const struct t_softmax layer = {{.factor = {int(OP.factor)}, .bits = {int(OP.factor).bit_length()}}};
+    const struct t_code_softmax layer = {{.factor = {int(OP.factor)}, .bits = {int(OP.factor).bit_length()}}};
 
     for (int32_t i = 0; i < count; i++) {{
         found[i] = {FORMS[form]};

@@ -533,7 +533,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_channel_of(const struct qcgen_dsp_d
     const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
     const int32_t inside = (layer->in_rows + above - span + stride) / stride; /* the first that ends below it */
     const int32_t end = inside < begin ? begin : inside;
-    const int32_t behind = layer->out_rows - end, top = begin > 0 ? (begin - 1) % apart + 1 : 0; /* first rows cut alike */
+    const int32_t behind = layer->out_rows - end, top = begin > 0 ? (begin - 1) % apart + 1 : 0; /* rows cut alike */
     struct qcgen_dsp_depthwise_row r = { layer, channel, qcgen_dsp_depthwise_load(layer, weights), 0, rows, 0 };
 
     if (begin > 0) {

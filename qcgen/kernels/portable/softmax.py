@@ -16,7 +16,7 @@ from qcgen.kernels.portable.words import words
 MOST_BITS = 15
 """Of a factor that times 2^40 through a significand of 24 bits stays in 32 bits."""
 
-BY_DIVISION = "softmax_by_division"
+BY_DIVISION = "code_softmax_by_division"
 """The function whose shares are divided bit by bit."""
 
 FEWEST = 32
@@ -49,8 +49,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     has_reciprocal = bits <= MOST_BITS and (prod(op.y.shape) >= FEWEST or "no-wide-product" not in setting.features)
     own = "_constant" if CONSTANT_TIME in setting.features else ""
     codes = {"factor": int(op.factor), "bits": bits, "zero_point": op.y.zero_point or 0, "high": op.y.dtype.high}
-    layer = Struct("softmax", ("exponentials",), codes)
-    context = rows_call(op, setting, f"softmax{own}" if has_reciprocal else BY_DIVISION, layer)
+    layer = Struct("code_softmax", ("exponentials",), codes)
+    context = rows_call(op, setting, f"code_softmax{own}" if has_reciprocal else BY_DIVISION, layer)
     certificate = Certificate(numbers={"kind": "softmax", "exponentials": words(op.table), "factor": int(op.factor)})
     return Prepared(constants, context, (), certificate, in_place(op.x, setting))
 

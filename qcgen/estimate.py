@@ -27,6 +27,9 @@ OPERATOR = 0.3
 SMALL = 20
 """Operations of a function that gcc inlines wherever it is called, though nothing asks for it."""
 
+LARGE = 100
+"""Operations of a function of the library that takes numbers for which gcc folds most of it."""
+
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(r"register [^;]*;")
 _ASSEMBLY = re.compile(r"__asm__\s*(?:volatile)?\s*\((.*?)\);", re.DOTALL)
@@ -42,12 +45,16 @@ _CALL = re.compile(r"\b(\w+)\(")
 
 @dataclass(frozen=True)
 class _FunctionText:
-    """``operations``: what its own text counts; ``calls`` by name, once for each place."""
+    """``operations``: what its own text counts; ``calls`` by name, once for each place.
+
+    ``has_layer``: a parameter is a struct, which has the numbers of a layer.
+    """
 
     head: str
     body: str
     operations: float
     calls: Counter[str]
+    has_layer: bool
 
 
 def code_bytes(plan: Plan) -> tuple[int, ...]:
@@ -100,7 +107,7 @@ class _Text:
             for each in functions(text):
                 self.owners[each.name] = owner
                 self._functions[each.name] = _function(each, macros)
-        self._sizes: dict[str, float] = {}
+        self._sizes: dict[str, tuple[float, frozenset[str]]] = {}
         self._meanings: dict[str, str] = {}
 
     @cached_property
@@ -137,18 +144,33 @@ class _Text:
         return self._meanings[name]
 
     def _size(self, name: str) -> float:
-        if name not in self._sizes:
-            self._sizes[name] = 0.0  # no function calls itself
-            function = self._functions[name]
-            called = ((self._called(callee), count) for callee, count in function.calls.items())
-            self._sizes[name] = function.operations + sum(size * count for size, count in called)
-        return self._sizes[name]
+        """Of a function with all that is inlined into it."""
+        own, once = self._parts(name)
+        return own + sum(max(self._parts(each)[0] - 1, 0.0) for each in once)
 
-    def _called(self, name: str) -> float:
-        """What a call counts beside its statement."""
-        if name not in self._functions:
-            return 0.0
-        return max(self._size(name) - 1, 0.0) if self._is_inlined(name) else 1.0
+    def _parts(self, name: str) -> tuple[float, frozenset[str]]:
+        """What a function counts without those of the library that count once, however often it calls them.
+
+        These take a layer's numbers, for which compilers fold them: of calls and branches most vanish.
+        """
+        if name not in self._sizes:
+            self._sizes[name] = 0.0, frozenset()  # no function calls itself
+            function = self._functions[name]
+            own, once = function.operations, frozenset[str]()
+            for callee, count in function.calls.items():
+                if callee not in self._functions:
+                    continue
+                if not self._is_inlined(callee):
+                    own += count
+                    continue
+                size, of_library = self._parts(callee)
+                once |= of_library
+                if self.owners[callee] is None and size >= (SMALL if self._functions[callee].has_layer else LARGE):
+                    once |= {callee}
+                else:
+                    own += max(size - 1, 0.0) * count
+            self._sizes[name] = own, once
+        return self._sizes[name]
 
     def _is_inlined(self, name: str) -> bool:
         """Whether gcc puts a function where it is called: what is called once, what is small, what asks for it."""
@@ -198,4 +220,6 @@ def _function(function: CFunction, macros: Mapping[str, float]) -> _FunctionText
     instructions = sum(_instructions(each, macros) for each in _ASSEMBLY.findall(text))
     plain = _WITHOUT_CODE.sub("", _ASSEMBLY.sub("", text))
     operations = instructions + plain.count(";") + OPERATOR * len(_OPERATOR.findall(plain))
-    return _FunctionText(function.head, function.body, operations, Counter(_CALL.findall(plain)))
+    return _FunctionText(
+        function.head, function.body, operations, Counter(_CALL.findall(plain)), "struct " in function.listed
+    )

@@ -152,7 +152,7 @@ def spoilt(number: int, old: str, new: str) -> Accepted:
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
-        ("value = 0.0f", "value = 1.0f", "output"),
+        ("(x[i], 0.0f)", "(x[i], 1.0f)", "output"),
         ("COUNT = 40", "COUNT = 41", "sanitizer: AddressSanitizer: heap-buffer-overflow"),
         ("i < COUNT", "i < j", "C compiler:"),
     ],

@@ -195,7 +195,7 @@ def choose_branches(graph: Graph) -> Graph:
 
 def _choose(wiring: Wiring, node: Node) -> Change | None:
     count = len(node.outputs)
-    if (node.domain, node.op_type) != ("", "If") or len(node.inputs) != 1 + 2 * count:
+    if (node.domain, node.op_type) != ("", "If") or not count or len(node.inputs) != 1 + 2 * count:
         return None
     branches = node.inputs[1 : 1 + count], node.inputs[1 + count :]
     condition = wiring.constant(node.inputs[0])

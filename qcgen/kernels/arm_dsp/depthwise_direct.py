@@ -87,7 +87,7 @@ def why_not_windows(g: ConvGeometry) -> str | None:
         return f"its windows are {width.stride} columns apart, more than 2"
     dilated = [axis for axis in (height, width) if axis.kernel > 1 and axis.dilation > 1]
     if dilated and (len({axis.dilation for axis in (height, width) if axis.kernel > 1}) > 1 or set(g.strides) != {1}):
-        return "its kernel is dilated along one axis alone, or its stride is not 1"
+        return "its kernel is dilated, and its axes differ in that, or a stride is not 1"
     if dilated and height.input + 1 < height.span:
         return "its kernel is dilated, and windows reach above the image and below it"
     if not _serves_columns(width):

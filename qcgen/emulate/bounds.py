@@ -26,11 +26,11 @@ from qcgen.ir.types import Array
 from qcgen.progress import report_progress
 from qcgen.stack import NoBound
 
-ROUNDS = {"soft_float_code": 5, "soft_float_add": 27, "share": 25}
+ROUNDS = {"soft_float_code": 5, "soft_float_add": 27}
 """By the end of a function's name how often any instruction of its loops runs at most, from its C.
 
 soft_float_code halves its steps from 16 to 1. soft_float_add moves up a difference of at least 1 until it has 27 bits,
-and the test runs once more. A softmax's share has at most 24.
+and the test runs once more.
 """
 
 _EXACT = re.compile(r"_exact(\d+)$")

@@ -5,7 +5,8 @@ of constants in flash (InFlash) or any of them (CONSTANTS), something made of co
 the same in every call (CLEAN), or something that may depend on the input (DATA). What is loaded from memory is DATA,
 but for the function's own frame, and for constants in flash at an index that is the same in every call. An address made
 of constants alone is one of flash: nothing constant names memory that changes. A branch on DATA is open: either way may
-be taken. What is written between such a branch and the place where its ways meet is DATA from there on.
+be taken. What is written between such a branch and the place where its ways meet is DATA from there on, but for a
+register that is saved in the frame there and restored (Saved), as around a call.
 
 It is taken for granted that code writes no memory but the object a pointer points into, that functions keep the
 registers that the procedure call standard says they keep, and that objects lie at the same addresses in every call.
@@ -46,10 +47,19 @@ class InFlash:
         return InFlash(frozenset((each + by) & 0xFFFFFFFF for each in self.at))
 
 
+@dataclass(frozen=True)
+class Saved:
+    """In the frame: what a register had before all of these open branches, between whose ways it was saved."""
+
+    register: str
+    value: str | int | Frame | InFlash
+    branches: frozenset[int]
+
+
 MOST_TABLES = 32
 """Of how many tables a pointer may be that of; of more, it is known to point to constants only."""
 
-Known = str | int | Frame | InFlash
+Known = str | int | Frame | InFlash | Saved
 Registers = dict[str | int, Known]
 """By the name of a register, or by the offset of a word in the frame; what is missing is DATA."""
 
@@ -200,16 +210,17 @@ class LinkedCode:
         while True:
             size = len(function.opened), len(function.escaped)
             between = function.between
+            behind = {each: frozenset(b for b in function.opened if each in function.inside[b]) for each in between}
             states: dict[int, Registers] = {function.entry: self._entry(function)}
             waiting = [function.entry]
             while waiting:
                 address = waiting.pop()
                 step = function.steps[address]
-                state = dict(states[address])
+                state = _in_reach(states[address], behind.get(address, frozenset()))
                 is_branch = step.goes == "branch" or (step.goes == "return" and step.may)
                 if is_branch and any(_is_data(state.get(each, DATA)) for each in step.reads):
                     self._open(function, address)
-                self._do(function, step, state, address in between)
+                self._do(function, step, state, behind.get(address, frozenset()))
                 if address in function.calls:
                     touched |= self._call(function, step, state)
                     callee = self.functions[function.calls[address]]
@@ -271,15 +282,19 @@ class LinkedCode:
         callee.given = joined or {"r0": DATA}
         return {callee.entry}
 
-    def _do(self, function: LinkedFunction, step: ThumbStep, state: Registers, is_between: bool) -> None:
-        """Changes the state as the instruction does."""
+    def _do(self, function: LinkedFunction, step: ThumbStep, state: Registers, behind: frozenset[int]) -> None:
+        """Changes the state as the instruction does, which lies between the ways of the branches ``behind``."""
         old = dict(state) if step.may else {}
+        restored: Registers = {}
         if step.moved and step.moves_first:
             _move(function, step, state)
         if step.store:
-            self._store(function, step, state, is_between)
+            self._store(function, step, state, behind)
         if step.load:
             results = self._load(function, step, step.load, state)
+            if not step.may:
+                pairs = zip(step.writes, results, strict=False)
+                restored = {n: v.value for n, v in pairs if isinstance(v, Saved) and v.register == n}
             after = None if step.moves_first else step.moved
             for name, value in zip(step.writes, results, strict=False):
                 state[name] = value
@@ -301,8 +316,8 @@ class LinkedCode:
                 condition = state if FLAGS not in step.writes else old
                 value = _merged(old.get(name, DATA), state.get(name, DATA))
                 state[name] = DATA if _is_data(condition.get(FLAGS, DATA)) else value
-            if is_between:
-                state[name] = DATA
+            if behind:
+                state[name] = restored.get(name, DATA)
 
     def _compute(self, function: LinkedFunction, step: ThumbStep, state: Registers) -> None:
         values = [state.get(each, DATA) for each in step.reads]
@@ -367,7 +382,7 @@ class LinkedCode:
             return DATA  # of an object as long as may be, of the function's own or of what its caller gave
         return state.get(at, DATA)
 
-    def _store(self, function: LinkedFunction, step: ThumbStep, state: Registers, is_between: bool) -> None:
+    def _store(self, function: LinkedFunction, step: ThumbStep, state: Registers, behind: frozenset[int]) -> None:
         assert step.store is not None
         values = [state.get(each, DATA) for each in step.sources]
         place = self._place(function, step.store, state)
@@ -378,21 +393,31 @@ class LinkedCode:
         for i in range(count):
             at = (place.at & ~3) + 4 * i
             value = values[i] if i < len(values) and step.store.words else DATA
-            if is_between or step.may:
-                value = DATA
+            if step.may or behind:
+                _escape(function, [value])
+                # What is not DATA was not written since the branches.
+                if step.may or value == DATA or isinstance(value, Saved):
+                    value = DATA
+                else:
+                    value = Saved(step.sources[i], value, behind)
             state[at] = value
             if at >= 0:
                 function.overwritten.add(at)
 
 
 def _is_data(value: Known) -> bool:
-    return value == DATA
+    return value == DATA or isinstance(value, Saved)
+
+
+def _in_reach(state: Registers, behind: frozenset[int]) -> Registers:
+    """The state without what was saved behind branches whose ways have met."""
+    return {k: v for k, v in state.items() if not (isinstance(v, Saved) and not v.branches <= behind)}
 
 
 def _merged(one: Known, other: Known) -> Known:
     if one == other:
         return one
-    if DATA in (one, other):
+    if _is_data(one) or _is_data(other):
         return DATA
     if isinstance(one, InFlash) and isinstance(other, InFlash) and len(one.at | other.at) <= MOST_TABLES:
         return InFlash(one.at | other.at)

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xf8987e09
+#if ATTENTION_HEADER_ID != 0xa3778326
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -276,19 +276,29 @@ ATTENTION_NOINLINE static int32_t attention_code_softmax_nearest(
     return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
 }
 
-/* The share by the reciprocal of the sum. */
-static ATTENTION_INLINE int32_t attention_code_softmax_share(
-    const struct attention_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
+/* A share as a code. */
+static ATTENTION_INLINE uint8_t attention_code_softmax_code(
+    const struct attention_code_softmax *layer, int32_t share)
+{
+    const int32_t code = share + layer->zero_point;
+
+    return (uint8_t)(code > layer->high ? layer->high : code);
+}
+
+/* The code of an exponential by the reciprocal of the sum, once more in the rare case: so compilers keep one loop. */
+static ATTENTION_INLINE void attention_code_softmax_share(
+    const struct attention_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal, uint8_t *out)
 {
     const uint32_t difference = attention_code_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
     const uint32_t share = attention_code_softmax_product(part, reciprocal, gap);
 
+    *out = attention_code_softmax_code(layer, (int32_t)(share >> 12));
     if (ATTENTION_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
         const uint64_t divisor = (uint64_t)attention_code_softmax_divisor(sum) << gap;
 
-        return attention_code_softmax_nearest(layer, part, divisor, (share - 1u) >> 12);
+        *out = attention_code_softmax_code(layer,
+            attention_code_softmax_nearest(layer, part, divisor, (share - 1u) >> 12));
     }
-    return (int32_t)(share >> 12);
 }
 
 /* A row, its shares by the reciprocal of their sum. */
@@ -297,16 +307,12 @@ static ATTENTION_INLINE void attention_code_softmax_s8(
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
-    const int32_t zero_point = layer->zero_point, high = layer->high;
     const int32_t first = 255 - attention_code_softmax_largest_s8(layer, in);
     const uint32_t sum = attention_code_softmax_sum_s8(layer, in, first);
     const uint32_t reciprocal = attention_code_softmax_reciprocal(layer, sum);
 
     for (int32_t j = 0; j < length; j++) {
-        const uint32_t part = exponentials[first + in[j * x_along]];
-        const int32_t code = attention_code_softmax_share(layer, part, sum, reciprocal) + zero_point;
-
-        out[j * y_along] = (uint8_t)(code > high ? high : code);
+        attention_code_softmax_share(layer, exponentials[first + in[j * x_along]], sum, reciprocal, out + j * y_along);
     }
 }
 

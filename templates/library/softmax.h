@@ -132,19 +132,28 @@ QCGEN_NOINLINE static int32_t qcgen_code_softmax_nearest(
     return (int32_t)(low + (uint32_t)((half - twice) >> 63)); /* one more where half < twice */
 }
 
-/* The share by the reciprocal of the sum. */
-static QCGEN_INLINE int32_t qcgen_code_softmax_share(
-    const struct qcgen_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal)
+/* A share as a code. */
+static QCGEN_INLINE uint8_t qcgen_code_softmax_code(
+    const struct qcgen_code_softmax *layer, int32_t share)
+{
+    const int32_t code = share + layer->zero_point;
+
+    return (uint8_t)(code > layer->high ? layer->high : code);
+}
+
+/* The code of an exponential by the reciprocal of the sum, once more in the rare case: so compilers keep one loop. */
+static QCGEN_INLINE void qcgen_code_softmax_share(
+    const struct qcgen_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal, uint8_t *out)
 {
     const uint32_t difference = qcgen_code_softmax_gap(part, sum), gap = difference < 17u ? difference : 17u;
     const uint32_t share = qcgen_code_softmax_product(part, reciprocal, gap);
 
+    *out = qcgen_code_softmax_code(layer, (int32_t)(share >> 12));
     if (QCGEN_RARELY(((share + 1u) & ((UINT32_C(1) << 12) - 1u)) < 2u)) { /* a tie may be nearer than that */
         const uint64_t divisor = (uint64_t)qcgen_code_softmax_divisor(sum) << gap;
 
-        return qcgen_code_softmax_nearest(layer, part, divisor, (share - 1u) >> 12);
+        *out = qcgen_code_softmax_code(layer, qcgen_code_softmax_nearest(layer, part, divisor, (share - 1u) >> 12));
     }
-    return (int32_t)(share >> 12);
 }
 
 /* The same by the same steps for all words. */
@@ -163,16 +172,12 @@ static QCGEN_INLINE void qcgen_code_softmax_s8(
 {
     const uint32_t *const exponentials = layer->exponentials;
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
-    const int32_t zero_point = layer->zero_point, high = layer->high;
     const int32_t first = 255 - qcgen_code_softmax_largest_s8(layer, in);
     const uint32_t sum = qcgen_code_softmax_sum_s8(layer, in, first);
     const uint32_t reciprocal = qcgen_code_softmax_reciprocal(layer, sum);
 
     for (int32_t j = 0; j < length; j++) {
-        const uint32_t part = exponentials[first + in[j * x_along]];
-        const int32_t code = qcgen_code_softmax_share(layer, part, sum, reciprocal) + zero_point;
-
-        out[j * y_along] = (uint8_t)(code > high ? high : code);
+        qcgen_code_softmax_share(layer, exponentials[first + in[j * x_along]], sum, reciprocal, out + j * y_along);
     }
 }
 
@@ -214,8 +219,7 @@ static QCGEN_INLINE void qcgen_code_softmax_by_division_s8(
 
     for (int32_t j = 0; j < layer->length; j++) {
         const uint32_t part = layer->exponentials[first + in[j * layer->x_along]];
-        const int32_t code = qcgen_code_softmax_divided(layer, part, sum) + layer->zero_point;
 
-        out[j * layer->y_along] = (uint8_t)(code > layer->high ? layer->high : code);
+        out[j * layer->y_along] = qcgen_code_softmax_code(layer, qcgen_code_softmax_divided(layer, part, sum));
     }
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from models import MICROSOFT, graph_model, node_model, random_weights
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.infer import infer
 from qcgen.load import load
+from qcgen.rewrite import rewrite
 
 F32 = np.float32
 IMAGE = (1, 2, 6, 6)
@@ -325,6 +326,18 @@ def test_float_numbers_inside_a_quantized_network_are_refused_with_what_is_missi
     assert problem.where == "node 'behind' (Conv)"
     assert "which node 'before' (Sigmoid) computes, is float inside the quantized network" in problem.what
     assert "a QuantizeLinear and a DequantizeLinear are missing between the two" in problem.hint
+
+
+def test_a_node_of_which_rewriting_makes_others_is_called_what_the_user_wrote():
+    content = middle()
+    resize = helper.make_node("Resize", ["d", "", "twice"], ["a"], name="before", mode="linear")
+    content.graph.node[2].CopyFrom(resize)
+    content.graph.initializer.append(numpy_helper.from_array(np.float32([1, 1, 2, 2]), "twice"))
+    graph = infer(rewrite(infer(load(content))))
+    assert [node.op_type for node in graph.nodes if node.name == "before"] == ["Add"]
+    with pytest.raises(ModelRejected) as rejected:
+        check(graph)
+    assert "which node 'before' (Resize) computes" in rejected.value.problems[0].what
 
 
 def test_activations_and_means_that_quantizers_leave_in_float_are_accepted():

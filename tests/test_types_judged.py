@@ -77,6 +77,17 @@ def depthwise(relu: bool = True) -> ModelProto:
     return chain(*kept, shape=(1, 4, 6, 5), **AXIS, **constants)
 
 
+def convolution(**kind: int) -> ModelProto:
+    """A convolution of all channels behind codes with several scales, which integers cannot add up."""
+    scales = np.float32([0.01, 0.02, 0.005, 0.04]) if not kind else RNG.uniform(0.01, 0.04, (1, 2, 6, 5)).astype("f")
+    steps = [
+        ("QuantizeLinear", "a by", "q", {"axis": 1, **kind}), ("DequantizeLinear", "q by", "x", {"axis": 1, **kind}),
+        ("DequantizeLinear", "w ws", "taps", {"axis": 0}), ("Conv", "x taps", "c"), ("QuantizeLinear", "c s", "y"),
+    ]  # fmt: skip
+    w = RNG.integers(-127, 128, (3, 4, 3, 3)).astype(np.int8)
+    return chain(*steps, shape=(1, 4, 6, 5), by=scales, s=np.float32(0.02), w=w, ws=np.float32([0.01, 0.02, 0.03]))
+
+
 def in_float16() -> ModelProto:
     """As NVIDIA's modelopt writes it: codes of float16 numbers, by float16 scales."""
     w = RNG.integers(-127, 128, (8, 3, 3, 3)).astype(np.int8)
@@ -168,6 +179,8 @@ MODELS: Mapping[str, Callable[[], ModelProto]] = {
     ),
     "depthwise by channel": depthwise,
     "depthwise without Relu": lambda: depthwise(relu=False),
+    "convolution by channel": convolution,
+    "convolution in blocks": lambda: convolution(block_size=2),
     "float16 codes": in_float16,
     "dynamic quantization in parts": dynamic_in_parts,
     "codes of 4 bits": of_4_bits,
@@ -177,7 +190,7 @@ MODELS: Mapping[str, Callable[[], ModelProto]] = {
 }
 """By what they have."""
 
-BY_ONNX = {"depthwise by channel", "depthwise without Relu"}
+BY_ONNX = {"depthwise by channel", "depthwise without Relu", "convolution by channel", "convolution in blocks"}
 """Of these onnxruntime 1.32.0 makes a QLinearConv with several scales of its input, which it then refuses to run."""
 
 

@@ -69,7 +69,7 @@ def _maker(name: str, makers: Mapping[str, Node]) -> Node | None:
 
 def _computes(graph: Graph, node: Node) -> bool:
     """Whether a node computes float numbers from float numbers."""
-    if node.op_type in MOVEMENT | BORDERS:
+    if node.op_type in MOVEMENT or node.operator in BORDERS:
         return False
     return any(_is_float(graph, name) for name in node.outputs) and any(_is_float(graph, name) for name in node.inputs)
 

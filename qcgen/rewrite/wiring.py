@@ -179,7 +179,8 @@ class Steps:
         number = len(self.nodes)
         output = self._node.outputs[0] if is_last else self.fresh(f"{role}_result" if role else f"step_{number}")
         name = self._node.name if is_last and not role else self.fresh(role or f"{op_type.lower()}_{number}")
-        self.nodes.append(Node(name, op_type, "", inputs, (output,), attributes))
+        written = self._node.operator if name == self._node.name and op_type != self._node.operator else ""
+        self.nodes.append(Node(name, op_type, "", inputs, (output,), attributes, written=written))
         return output
 
     def dequantized(self, role: str, x: str, scale: Array, zero_point: Array, axis: int = 1) -> str:

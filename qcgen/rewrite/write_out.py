@@ -43,8 +43,7 @@ def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
         addend = bias - mean * factor
     steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
     product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
-    inputs = (product, steps.constant("addend", addend.reshape(shape)))
-    steps.nodes.append(Node(node.name, "Add", "", inputs, node.outputs[:1], {}, written=node.operator))
+    steps.step("Add", product, steps.constant("addend", addend.reshape(shape)), is_last=True)
     return steps.change()
 
 

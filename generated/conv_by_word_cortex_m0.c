@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x40dd807c
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x884ff264
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -75,12 +75,19 @@ struct conv_by_word_cortex_m0_arena_behind {
 #define CONV_BY_WORD_CORTEX_M0_INLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define CONV_BY_WORD_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV_BY_WORD_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV_BY_WORD_CORTEX_M0_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_by_word_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define CONV_BY_WORD_CORTEX_M0_IS_THUMB1 1
 #else
@@ -124,20 +131,15 @@ typedef struct {
  * leaves the highest bit that it shifts out in the carry, which ADCS adds: this rounds without HALF.
  */
 #define CONV_BY_WORD_CORTEX_M0_SCALAR_BY_WORD2 \
+    CONV_BY_WORD_CORTEX_M0_SCALAR_BY_WORD("r12", "r6") CONV_BY_WORD_CORTEX_M0_SCALAR_BY_WORD("lr", "r7")
+#define CONV_BY_WORD_CORTEX_M0_SCALAR_BY_WORD(total, high) \
     "ldmia r0!, {r2, r3}\n\t" \
     "muls r2, r4, r2\n\t" \
     "muls r3, r5, r3\n\t" \
     "adds r2, r2, r3\n\t" \
-    "add r12, r2\n\t" \
+    "add " total ", r2\n\t" \
     "asrs r2, r2, #16\n\t" \
-    "adcs r6, r2\n\t" \
-    "ldmia r0!, {r2, r3}\n\t" \
-    "muls r2, r4, r2\n\t" \
-    "muls r3, r5, r3\n\t" \
-    "adds r2, r2, r3\n\t" \
-    "add lr, r2\n\t" \
-    "asrs r2, r2, #16\n\t" \
-    "adcs r7, r2\n\t"
+    "adcs " high ", r2\n\t"
 #else
 /* Adds a group of two elements: the first words of both, then the second ones, times a factor for each element. */
 static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_by_word2(
@@ -164,7 +166,170 @@ static CONV_BY_WORD_CORTEX_M0_INLINE int32_t conv_by_word_cortex_m0_scalar_scale
 /* The int8 that is nearest to a number. */
 static CONV_BY_WORD_CORTEX_M0_INLINE int32_t conv_by_word_cortex_m0_scalar_saturate_s8(int32_t value)
 {
+#if CONV_BY_WORD_CORTEX_M0_IS_THUMB1
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
+#else
+    return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
+}
+
+/* Windows along an axis of an image. */
+struct conv_by_word_cortex_m0_scalar_axis {
+    int32_t in, out, kernel, stride, dilation, pad;
+};
+
+/* How windows lie on an image of four axes, the last one along rows; those that it lacks are one element long. A window
+   is found as runs of elements: rows of taps, or single taps. At the border rows are gathered; single taps leave the
+   image as a whole. */
+struct conv_by_word_cortex_m0_scalar_windows {
+    struct conv_by_word_cortex_m0_scalar_axis axes[4];
+    int32_t channels, are_rows;
+};
+
+/* An output pixel, or where its window begins. */
+struct conv_by_word_cortex_m0_scalar_pixel {
+    int32_t at[4];
+};
+
+/* Finds the runs of a window that begins at a pixel. At the border `padding` is a tap outside the image, unless rows
+   are gathered: then `gathered` is memory for a window. */
+static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_runs_s8(
+    const struct conv_by_word_cortex_m0_scalar_windows *w, const int8_t *image,
+    const struct conv_by_word_cortex_m0_scalar_pixel *begin, int is_inside,
+    const int8_t *padding, const int8_t **runs, int8_t *gathered)
+{
+    const struct conv_by_word_cortex_m0_scalar_axis *const a = w->axes;
+    const int32_t kernel = a[3].kernel, channels = w->channels, column = begin->at[3], remaining = a[3].in - column;
+    /* Columns [first, beyond) of a row lie on the image. */
+    const int32_t first = column < 0 ? (-column < kernel ? -column : kernel) : 0;
+    const int32_t beyond = remaining > kernel ? kernel : remaining > first ? remaining : first;
+
+    for (int32_t i = 0; i < a[0].kernel; i++) {
+        for (int32_t j = 0; j < a[1].kernel; j++) {
+            for (int32_t k = 0; k < a[2].kernel; k++) {
+                const int32_t t = begin->at[0] + i * a[0].dilation;
+                const int32_t z = begin->at[1] + j * a[1].dilation;
+                const int32_t y = begin->at[2] + k * a[2].dilation;
+                const int is_on = t >= 0 && t < a[0].in && z >= 0 && z < a[1].in && y >= 0 && y < a[2].in;
+                const int32_t row = ((t * a[1].in + z) * a[2].in + y) * a[3].in * channels;
+
+                if (is_inside && w->are_rows) {
+                    *runs++ = image + row;
+                } else if (w->are_rows) {
+                    if (is_on && beyond > first) {
+                        (void)memcpy(gathered + first * channels, image + row + (column + first) * channels,
+                            (size_t)((beyond - first) * channels));
+                    }
+                    *runs++ = gathered;
+                    gathered += kernel * channels;
+                } else {
+                    for (int32_t x = column; x != column + kernel * a[3].dilation; x += a[3].dilation) {
+                        const int is_tap = is_inside || (is_on && x >= 0 && x < a[3].in);
+
+                        *runs++ = is_tap ? image + row + x * channels : padding;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Finds the runs of an output pixel's window, and steps to the next pixel. Where rows are gathered `outside` is what is
+   not on the image. */
+static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_find_window_s8(
+    const struct conv_by_word_cortex_m0_scalar_windows *w, const int8_t *image,
+    struct conv_by_word_cortex_m0_scalar_pixel *pixel, int32_t outside,
+    const int8_t *padding, const int8_t **runs, int8_t *gathered)
+{
+    const struct conv_by_word_cortex_m0_scalar_axis *const a = w->axes;
+    const struct conv_by_word_cortex_m0_scalar_pixel origin = { { 0, 0, 0, 0 } };
+    const int32_t planes = a[0].out * a[1].out, rows = planes * a[2].out;
+    struct conv_by_word_cortex_m0_scalar_pixel begin;
+    int is_inside = 1;
+    int32_t place = 0, elements = w->channels;
+
+    CONV_BY_WORD_CORTEX_M0_UNROLLED
+    for (int32_t i = 0; i < 4; i++) {
+        const struct conv_by_word_cortex_m0_scalar_axis *const axis = &a[i];
+        const int32_t last = axis->in - (axis->kernel - 1) * axis->dilation - 1; /* where a window inside may begin */
+        const int is_never_beyond = axis->pad == 0 && (axis->out - 1) * axis->stride <= last;
+        const int32_t first = (axis->out == 1 ? 0 : pixel->at[i] * axis->stride) - axis->pad;
+
+        is_inside = is_inside && (is_never_beyond || (first >= 0 && first <= last));
+        place = place * axis->in + first;
+        elements *= axis->kernel;
+        begin.at[i] = first;
+    }
+    pixel->at[3]++;
+    if (rows > 1 && pixel->at[3] == a[3].out) {
+        pixel->at[3] = 0;
+        pixel->at[2]++;
+        if (planes > 1 && pixel->at[2] == a[2].out) {
+            pixel->at[2] = 0;
+            pixel->at[1]++;
+            if (a[0].out > 1 && pixel->at[1] == a[1].out) {
+                pixel->at[1] = 0;
+                pixel->at[0]++;
+            }
+        }
+    }
+    if (is_inside || (gathered == 0 && padding == 0)) { /* without either no window leaves the image */
+        conv_by_word_cortex_m0_scalar_runs_s8(w, image + place * w->channels, &origin, 1, padding, runs, gathered);
+    } else {
+        if (w->are_rows) {
+            (void)memset(gathered, outside, (size_t)elements);
+        }
+        conv_by_word_cortex_m0_scalar_runs_s8(w, image, &begin, 0, padding, runs, gathered);
+    }
+}
+
+/* Widens elements of two pixels to words, a + b * 2^16 less `both`. They are every second one of `pairs`, or, by word,
+   every second pair, of which `half` is that of the first element. */
+static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_widen_elements_s8(
+    const int8_t *a, const int8_t *b, int32_t count, int32_t is_by_word, int32_t half, int32_t both, int32_t *pairs)
+{
+    CONV_BY_WORD_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t place = half + k;
+
+        pairs[is_by_word ? place / 2 * 4 + place % 2 : 2 * k] = a[k] + b[k] * 0x10000 - both;
+    }
+}
+
+/* Widens `runs` runs of `run` elements of two pixels, so many of which are in a `round` of the loop. By word, a word of
+   0 makes them even in number. */
+static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_widen_s8(
+    const int8_t *const *first, const int8_t *const *second, int32_t runs, int32_t run, int32_t round,
+    int32_t is_by_word, int32_t both, int32_t *pairs)
+{
+    const int32_t rest = run % round;
+
+    for (int32_t r = 0; r < runs; r++) {
+        const int8_t *a = first[r];
+        const int8_t *b = second[r];
+
+        if (is_by_word && run % 2 == 1 && runs > 1) { /* every second run begins with the second of two elements */
+            if (r % 2 == 0) {
+                conv_by_word_cortex_m0_scalar_widen_elements_s8(a, b, run, 1, 0, both, pairs);
+                pairs += 2 * (run - 1);
+            } else {
+                conv_by_word_cortex_m0_scalar_widen_elements_s8(a, b, run, 1, 1, both, pairs);
+                pairs += 2 * (run + 1);
+            }
+        } else {
+            for (int32_t k = 0; k < run / round; k++) {
+                conv_by_word_cortex_m0_scalar_widen_elements_s8(a, b, round, is_by_word, 0, both, pairs);
+                a += round;
+                b += round;
+                pairs += 2 * round;
+            }
+            conv_by_word_cortex_m0_scalar_widen_elements_s8(a, b, rest, is_by_word, 0, both, pairs);
+            pairs += 2 * (is_by_word ? rest - rest % 2 : rest);
+        }
+    }
+    if (is_by_word && run * runs % 2 == 1) {
+        pairs[1] = 0;
+    }
 }
 
 /*
@@ -203,59 +368,24 @@ CONV_BY_WORD_CORTEX_M0_CODE_ATTR static inline int8_t conv_by_word_cortex_m0_con
     return (int8_t)code;
 }
 
-/* An output pixel. */
-typedef struct {
-    int32_t oy, ox;
-} conv_by_word_cortex_m0_conv1_place;
+/* conv_by_word_cortex_m0_conv1: how windows lie on the image. */
+CONV_BY_WORD_CORTEX_M0_CONST_ATTR static const struct conv_by_word_cortex_m0_scalar_windows
+    conv_by_word_cortex_m0_conv1_windows = {
+    .axes = {
+        { 1, 1, 1, 1, 1, 0 },
+        { 1, 1, 1, 1, 1, 0 },
+        { 8, 5, 2, 2, 1, 1 },
+        { 8, 5, 2, 2, 1, 1 },
+    },
+    .channels = 3, .are_rows = 1
+};
 
 /* Finds the 2 rows of a pixel's window, 6 elements each, and steps to the next pixel. */
 CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_window(
-    const int8_t *x, conv_by_word_cortex_m0_conv1_place *at, const int8_t **runs, int8_t *gathered)
+    const int8_t *x, struct conv_by_word_cortex_m0_scalar_pixel *pixel, const int8_t **runs, int8_t *gathered)
 {
-    enum {
-        STEP_HEIGHT = 24, STRIDE_HEIGHT = 2, PAD_HEIGHT = 1,
-        IN_HEIGHT = 8, INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        STEP_WIDTH = 3, OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 1,
-        IN_WIDTH = 8, INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
-        KERNEL_HEIGHT = 2, DILATION_HEIGHT = 1,
-        KERNEL_WIDTH = 2, IN_CHANNELS = 3, RUN = 6
-    };
-    const int32_t oy = at->oy;
-    const int32_t begin_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-    const int32_t ox = at->ox;
-    const int32_t begin_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-
-    if (++at->ox == OUT_WIDTH) {
-        at->ox = 0;
-        at->oy++;
-    }
-
-    /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT || ox < INSIDE_WIDTH || ox >= BEYOND_WIDTH) {
-        /* Columns [first, beyond) of the window lie on the image. */
-        const int32_t first = begin_x < 0 ? (-begin_x < KERNEL_WIDTH ? -begin_x : KERNEL_WIDTH) : 0;
-        const int32_t remaining = IN_WIDTH - begin_x;
-        const int32_t beyond = remaining > KERNEL_WIDTH ? KERNEL_WIDTH : remaining > first ? remaining : first;
-
-        (void)memset(gathered, -12, 2 * RUN);
-        for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-            const int32_t iy = begin_y + ky * DILATION_HEIGHT;
-
-            if (iy >= 0 && iy < IN_HEIGHT && beyond > first) {
-                const int8_t *const row = x + iy * STEP_HEIGHT + (begin_x + first) * STEP_WIDTH;
-
-                (void)memcpy(gathered + first * IN_CHANNELS, row, (size_t)((beyond - first) * IN_CHANNELS));
-            }
-            *runs++ = gathered;
-            gathered += RUN;
-        }
-        return;
-    }
-
-    x += begin_y * STEP_HEIGHT + begin_x * STEP_WIDTH;
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        *runs++ = x + ky * DILATION_HEIGHT * STEP_HEIGHT;
-    }
+    conv_by_word_cortex_m0_scalar_find_window_s8(
+        &conv_by_word_cortex_m0_conv1_windows, x, pixel, -12, 0, runs, gathered);
 }
 
 /*
@@ -268,22 +398,9 @@ CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_window
 CONV_BY_WORD_CORTEX_M0_NOINLINE static void conv_by_word_cortex_m0_conv1_widen(
     const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
-    enum { RUNS = 2 };
+    enum { RUNS = 2, RUN = 6, ROUND = 6, BY_WORD = 1 };
 
-    for (int32_t r = 0; r < RUNS; r++) {
-        const int8_t *a = first[r];
-        const int8_t *b = second[r];
-
-        pairs[0] = a[0] + b[0] * 0x10000;
-        pairs[1] = a[1] + b[1] * 0x10000;
-        pairs[4 * 1] = a[2 * 1] + b[2 * 1] * 0x10000;
-        pairs[4 * 1 + 1] = a[2 * 1 + 1] + b[2 * 1 + 1] * 0x10000;
-        pairs[4 * 2] = a[2 * 2] + b[2 * 2] * 0x10000;
-        pairs[4 * 2 + 1] = a[2 * 2 + 1] + b[2 * 2 + 1] * 0x10000;
-        a += 6;
-        b += 6;
-        pairs += 2 * 6;
-    }
+    conv_by_word_cortex_m0_scalar_widen_s8(first, second, RUNS, RUN, ROUND, BY_WORD, 0, pairs);
 }
 
 /*
@@ -383,19 +500,20 @@ CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1(
 {
     enum { OUT_PIXELS = 25, OUT_CHANNELS = 4, BLOCK = 4, RUNS = 2, TAPS = 12 };
     const int8_t *runs[2 * RUNS]; /* of two windows */
-    conv_by_word_cortex_m0_conv1_place at = { 0, 0 };
+    struct conv_by_word_cortex_m0_scalar_pixel place = { { 0, 0, 0, 0 } };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
 
         if (pixel != next) { /* the first pixel of the last block */
-            at.oy = 4;
-            at.ox = 1;
+            const struct conv_by_word_cortex_m0_scalar_pixel last = { { 0, 0, 4, 1 } };
+
+            place = last;
         }
         for (int32_t i = 0; i < 2; i++) {
             for (int32_t j = 0; j < 2; j++) {
-                conv_by_word_cortex_m0_conv1_window(x, &at, runs + j * RUNS, gathered + j * TAPS);
+                conv_by_word_cortex_m0_conv1_window(x, &place, runs + j * RUNS, gathered + j * TAPS);
             }
             conv_by_word_cortex_m0_conv1_widen(runs, runs + RUNS, pairs + 2 * i);
         }

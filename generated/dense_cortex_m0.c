@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x6f1bdd42
+#if DENSE_CORTEX_M0_HEADER_ID != 0x8a2bdad0
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -74,9 +74,7 @@ struct dense_cortex_m0_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define DENSE_CORTEX_M0_IS_THUMB1 1
 #else
@@ -120,20 +118,15 @@ typedef struct {
  * leaves the highest bit that it shifts out in the carry, which ADCS adds: this rounds without HALF.
  */
 #define DENSE_CORTEX_M0_SCALAR_BY_WORD2 \
+    DENSE_CORTEX_M0_SCALAR_BY_WORD("r12", "r6") DENSE_CORTEX_M0_SCALAR_BY_WORD("lr", "r7")
+#define DENSE_CORTEX_M0_SCALAR_BY_WORD(total, high) \
     "ldmia r0!, {r2, r3}\n\t" \
     "muls r2, r4, r2\n\t" \
     "muls r3, r5, r3\n\t" \
     "adds r2, r2, r3\n\t" \
-    "add r12, r2\n\t" \
+    "add " total ", r2\n\t" \
     "asrs r2, r2, #16\n\t" \
-    "adcs r6, r2\n\t" \
-    "ldmia r0!, {r2, r3}\n\t" \
-    "muls r2, r4, r2\n\t" \
-    "muls r3, r5, r3\n\t" \
-    "adds r2, r2, r3\n\t" \
-    "add lr, r2\n\t" \
-    "asrs r2, r2, #16\n\t" \
-    "adcs r7, r2\n\t"
+    "adcs " high ", r2\n\t"
 #else
 /* Adds a group of two elements: the first words of both, then the second ones, times a factor for each element. */
 static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_by_word2(
@@ -160,7 +153,11 @@ static DENSE_CORTEX_M0_INLINE int32_t dense_cortex_m0_scalar_scale_split(int32_t
 /* The int8 that is nearest to a number. */
 static DENSE_CORTEX_M0_INLINE int32_t dense_cortex_m0_scalar_saturate_s8(int32_t value)
 {
+#if DENSE_CORTEX_M0_IS_THUMB1
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
+#else
+    return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x20ee6249
+#if DENSE_CORTEX_M3_HEADER_ID != 0xf38b9512
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -74,8 +74,24 @@ struct dense_cortex_m3_arena_behind {
 #define DENSE_CORTEX_M3_INLINE DENSE_CORTEX_M3_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define DENSE_CORTEX_M3_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_CORTEX_M3_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DENSE_CORTEX_M3_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Whether the compiler reads GNU assembly for a Cortex-M3. */
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__)
+#define DENSE_CORTEX_M3_IS_ARMV7_M 1
+#else
+#define DENSE_CORTEX_M3_IS_ARMV7_M 0
+#endif
 
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.
@@ -90,145 +106,86 @@ typedef struct {
 
 #define DENSE_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
-/* Adds a group of one element: two words each, times a weight. Both pointers step behind what is read. */
-static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group1(
-    const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
-{
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(DENSE_CORTEX_M3_KEEP_R9)
-    int32_t w;
-
-    /* LDM, and MLA that starts at HALF: compilers generate neither here. */
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9}\n\t"
-        "ldr %[w], [%[weights]], #4\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), [w] "=&r"(w), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [half] "r"(DENSE_CORTEX_M3_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
-#else
-    const int32_t *const p = *pairs;
-    const int32_t *const w = *weights;
-    int32_t a;
-    int32_t b;
-
-    a = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 0] * w[0];
-    b = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 0 + 1] * w[0];
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-    *pairs = p + 2 * 1;
-    *weights = w + 1;
+#if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
+/*
+ * Adds a group of elements by LDM and by MLA that starts at HALF, which compilers do not generate here; its sums are r8
+ * and r9. A factor is a byte in w, or factors are words, of which two at a time are in w and v. Then: one
+ * element, the first two and two more.
+ */
+#define DENSE_CORTEX_M3_SCALAR_ADD_GROUP(elements, ...) \
+    __asm__ volatile( \
+        elements \
+        "add %[total_a], %[total_a], r8\n\t" \
+        "add %[high_a], %[high_a], r8, asr #16\n\t" \
+        "add %[total_b], %[total_b], r9\n\t" \
+        "add %[high_b], %[high_b], r9, asr #16" \
+        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), __VA_ARGS__, [total_a] "+r"(sums->total_a), \
+          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b) \
+        : [half] "r"(DENSE_CORTEX_M3_SCALAR_HALF) \
+        : "r8", "r9", "r10", "r11", "memory")
+#define DENSE_CORTEX_M3_SCALAR_TWO_TIMES(load_w, w, load_v, v) \
+    "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t" load_w \
+    "mla r8, r8, %[" w "], %[half]\n\t" \
+    "mla r9, r9, %[" w "], %[half]\n\t" load_v \
+    "mla r8, r10, %[" v "], r8\n\t" \
+    "mla r9, r11, %[" v "], r9\n\t"
+#define DENSE_CORTEX_M3_SCALAR_NEXT_TIMES(load_w, w, load_v, v) \
+    "ldmia %[pairs]!, {r10, r11}\n\t" load_w \
+    "mla r8, r10, %[" w "], r8\n\t" \
+    "mla r9, r11, %[" w "], r9\n\t" \
+    "ldmia %[pairs]!, {r10, r11}\n\t" load_v \
+    "mla r8, r10, %[" v "], r8\n\t" \
+    "mla r9, r11, %[" v "], r9\n\t"
+#define DENSE_CORTEX_M3_SCALAR_ONE_TIMES(load_w) \
+    "ldmia %[pairs]!, {r8, r9}\n\t" load_w \
+    "mla r8, r8, %[w], %[half]\n\t" \
+    "mla r9, r9, %[w], %[half]\n\t"
 #endif
-}
 
-/* Adds a group of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_word_group2(
-    const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
-{
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(DENSE_CORTEX_M3_KEEP_R9)
-    int32_t w;
-    int32_t v;
-
-    /* LDM, and MLA that starts at HALF: compilers generate neither here. */
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrd %[w], %[v], [%[weights]], #8\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "mla r8, r10, %[v], r8\n\t"
-        "mla r9, r11, %[v], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), [w] "=&r"(w), [v] "=&r"(v), [total_a] "+r"(sums->total_a),
-          [high_a] "+r"(sums->high_a), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [half] "r"(DENSE_CORTEX_M3_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
-#else
-    const int32_t *const p = *pairs;
-    const int32_t *const w = *weights;
-    int32_t a;
-    int32_t b;
-
-    a = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 0] * w[0];
-    b = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 0 + 1] * w[0];
-    a += p[2 * 1] * w[1];
-    b += p[2 * 1 + 1] * w[1];
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-    *pairs = p + 2 * 2;
-    *weights = w + 2;
+#if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
+#define DENSE_CORTEX_M3_SCALAR_TWO_WORDS \
+    DENSE_CORTEX_M3_SCALAR_TWO_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
+#define DENSE_CORTEX_M3_SCALAR_NEXT_WORDS \
+    DENSE_CORTEX_M3_SCALAR_NEXT_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
 #endif
-}
 
-/* Adds two groups of 2 elements: two words each, times a weight. Both pointers step behind what is read. */
-static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_two_word_groups2(
-    const int32_t **pairs, const int32_t **weights, dense_cortex_m3_scalar_sums *sums)
+/* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight that is a word. Both pointers step on. */
+static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(
+    const int32_t **pairs, const int32_t **weights, int32_t size, dense_cortex_m3_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__ARM_ARCH_7M__) && !defined(DENSE_CORTEX_M3_KEEP_R9)
-    int32_t w;
-    int32_t v;
+#if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
+    int32_t w, v;
 
-    /* LDM, and MLA that starts at HALF: compilers generate neither here. */
-    __asm__ volatile(
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrd %[w], %[v], [%[weights]], #8\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "mla r8, r10, %[v], r8\n\t"
-        "mla r9, r11, %[v], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16\n\t"
-        "ldmia %[pairs]!, {r8, r9, r10, r11}\n\t"
-        "ldrd %[w], %[v], [%[weights]], #8\n\t"
-        "mla r8, r8, %[w], %[half]\n\t"
-        "mla r9, r9, %[w], %[half]\n\t"
-        "mla r8, r10, %[v], r8\n\t"
-        "mla r9, r11, %[v], r9\n\t"
-        "add %[total_a], %[total_a], r8\n\t"
-        "add %[high_a], %[high_a], r8, asr #16\n\t"
-        "add %[total_b], %[total_b], r9\n\t"
-        "add %[high_b], %[high_b], r9, asr #16"
-        : [pairs] "+&r"(*pairs), [weights] "+&r"(*weights), [w] "=&r"(w), [v] "=&r"(v), [total_a] "+&r"(sums->total_a),
-          [high_a] "+&r"(sums->high_a), [total_b] "+&r"(sums->total_b), [high_b] "+&r"(sums->high_b)
-        : [half] "r"(DENSE_CORTEX_M3_SCALAR_HALF)
-        : "r8", "r9", "r10", "r11", "memory");
+    if (size == 1) {
+        DENSE_CORTEX_M3_SCALAR_ADD_GROUP(
+            DENSE_CORTEX_M3_SCALAR_ONE_TIMES("ldr %[w], [%[weights]], #4\n\t"),
+            [w] "=&r"(w));
+    } else if (size == 2) {
+        DENSE_CORTEX_M3_SCALAR_ADD_GROUP(DENSE_CORTEX_M3_SCALAR_TWO_WORDS, [w] "=&r"(w), [v] "=&r"(v));
+    } else if (size == 4) {
+        DENSE_CORTEX_M3_SCALAR_ADD_GROUP(
+            DENSE_CORTEX_M3_SCALAR_TWO_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_WORDS,
+            [w] "=&r"(w), [v] "=&r"(v));
+    } else {
+        DENSE_CORTEX_M3_SCALAR_ADD_GROUP(
+            DENSE_CORTEX_M3_SCALAR_TWO_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_WORDS DENSE_CORTEX_M3_SCALAR_NEXT_WORDS
+            DENSE_CORTEX_M3_SCALAR_NEXT_WORDS,
+            [w] "=&r"(w), [v] "=&r"(v));
+    }
 #else
-    const int32_t *const p = *pairs;
-    const int32_t *const w = *weights;
-    int32_t a;
-    int32_t b;
+    int32_t a = DENSE_CORTEX_M3_SCALAR_HALF, b = DENSE_CORTEX_M3_SCALAR_HALF;
 
-    a = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 0] * w[0];
-    b = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 0 + 1] * w[0];
-    a += p[2 * 1] * w[1];
-    b += p[2 * 1 + 1] * w[1];
+    DENSE_CORTEX_M3_UNROLLED
+    for (int32_t k = 0; k < size; k++) {
+        a += (*pairs)[2 * k] * (*weights)[k];
+        b += (*pairs)[2 * k + 1] * (*weights)[k];
+    }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
-    a = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 2] * w[2];
-    b = DENSE_CORTEX_M3_SCALAR_HALF + p[2 * 2 + 1] * w[2];
-    a += p[2 * 3] * w[3];
-    b += p[2 * 3 + 1] * w[3];
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
-    *pairs = p + 2 * 4;
-    *weights = w + 4;
+    *pairs += 2 * size;
+    *weights += size;
 #endif
 }
 
@@ -238,11 +195,11 @@ static DENSE_CORTEX_M3_INLINE int32_t dense_cortex_m3_scalar_scale(int32_t a, in
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
-/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
+/* The int8 that is nearest to a number. */
 static DENSE_CORTEX_M3_INLINE int32_t dense_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_ssat(value, 8);
+#if DENSE_CORTEX_M3_IS_ARMV7_M
+    return (int32_t)__builtin_arm_ssat(value, 8); /* it shifts its operand in the same instruction */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
@@ -311,10 +268,12 @@ DENSE_CORTEX_M3_NOINLINE static void dense_cortex_m3_conv1_sums(
     const uint32_t less = 0u - 6u * DENSE_CORTEX_M3_SCALAR_HALF; /* HALF once for each group */
     dense_cortex_m3_scalar_sums s0 = { less, 0, less, 0 };
 
-    dense_cortex_m3_scalar_two_word_groups2(&weights, &x, &s0);
-    dense_cortex_m3_scalar_two_word_groups2(&weights, &x, &s0);
-    dense_cortex_m3_scalar_word_group2(&weights, &x, &s0);
-    dense_cortex_m3_scalar_word_group1(&weights, &x, &s0);
+    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
+    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
+    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
+    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
+    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
+    dense_cortex_m3_scalar_group_of_words(&weights, &x, 1, &s0);
     *sums = s0;
 }
 

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x50c6e521
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x12f5d969
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -62,8 +62,24 @@
 #define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define DENSE_OF_EIGHT_RV32IMC_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_OF_EIGHT_RV32IMC_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DENSE_OF_EIGHT_RV32IMC_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_of_eight_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Whether the compiler reads GNU assembly for a RISC-V core of 32 bits that multiplies. */
+#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
+#define DENSE_OF_EIGHT_RV32IMC_IS_RV32M 1
+#else
+#define DENSE_OF_EIGHT_RV32IMC_IS_RV32M 0
+#endif
 
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.
@@ -78,148 +94,121 @@ typedef struct {
 
 #define DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF INT32_C(0x8000)
 
-/* Adds a group of 1 element, two words each, times its factor. */
-static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words1(
-    const int32_t *words, int32_t x0, dense_of_eight_rv32imc_scalar_sums *sums)
-{
-#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
-    int32_t s;
-    int32_t p;
+#if DENSE_OF_EIGHT_RV32IMC_IS_RV32M
+/*
+ * Instructions in an order of which compilers are kept, because they start all products at once and run out of
+ * registers. No load is used at once. The sum of a group joins those of its lane, a or b.
+ */
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE(lane, sum) \
+    "add " sum ", " sum ", %[half]\n\t" \
+    "add %[total_" lane "], %[total_" lane "], " sum "\n\t" \
+    "srai " sum ", " sum ", 16\n\t" \
+    "add %[high_" lane "], %[high_" lane "], " sum "\n\t"
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_A [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a)
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_B [total_b] "+&r"(sums->total_b), [high_b] "+&r"(sums->high_b)
 
-    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
-    __asm__(
-        "lw %[s], %[a0]\n\t"
-        "lw %[p], %[b0]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
-        "mul %[p], %[x0], %[p]\n\t"
-        "add %[s], %[s], %[half]\n\t"
-        "add %[total_a], %[total_a], %[s]\n\t"
-        "srai %[s], %[s], 16\n\t"
-        "add %[high_a], %[high_a], %[s]\n\t"
-        "add %[p], %[p], %[half]\n\t"
-        "add %[total_b], %[total_b], %[p]\n\t"
-        "srai %[p], %[p], 16\n\t"
-        "add %[high_b], %[high_b], %[p]"
-        : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+&r"(sums->total_a), [high_a] "+&r"(sums->high_a),
-          [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [x0] "r"(x0), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF), [a0] "m"(words[0]), [b0] "m"(words[1]));
-#else
-    int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[0] * x0;
-    int32_t b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[1] * x0;
+/* Elements whose words are in registers, times weights in memory: the first one, and one whose weight is in v. */
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_FIRST_PAIR \
+    "mul %[a], %[a0], %[w]\n\t" \
+    "mul %[w], %[b0], %[w]\n\t"
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_PAIR(k, load) \
+    "mul %[p], %[a" k "], %[v]\n\t" \
+    "mul %[v], %[b" k "], %[v]\n\t" \
+    "add %[w], %[w], %[v]\n\t" load \
+    "add %[a], %[a], %[p]\n\t"
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_PAIR \
+    DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("a", "%[a]") DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("b", "%[w]")
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_PAIR(k) \
+    [a##k] "r"(pairs[2 * k]), [b##k] "r"(pairs[2 * k + 1]), [w##k] "m"(weights[k * step])
 
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
+/* Elements whose weights are in registers: the next one's word is loaded first. */
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_FIRST_WORD \
+    "lw %[s], %[w0]\n\t" \
+    "lw %[p], %[w1]\n\t" \
+    "mul %[s], %[x0], %[s]\n\t"
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD(k, word, load) load \
+    "mul " word ", %[x" k "], " word "\n\t" \
+    "add %[s], %[s], " word "\n\t"
+#define DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(k) [w##k] "m"(words[2 * k]), [x##k] "r"((int32_t)x[k])
 #endif
-}
 
-/* Adds a group of 2 elements, two words each, times a factor for each element. */
-static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words2(
-    const int32_t *words, int32_t x0, int32_t x1, dense_of_eight_rv32imc_scalar_sums *sums)
+#if DENSE_OF_EIGHT_RV32IMC_IS_RV32M
+/* Adds the first words of two or more elements, times the elements x, to the first sums. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_first_words(
+    const int32_t *words, const int8_t *x, int32_t size, dense_of_eight_rv32imc_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
-    int32_t s;
-    int32_t p;
+    int32_t s, p, q;
 
-    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
-    __asm__(
-        "lw %[s], %[w0]\n\t"
-        "lw %[p], %[w1]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
-        "mul %[p], %[x1], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
-        "add %[s], %[s], %[half]\n\t"
-        "add %[total_a], %[total_a], %[s]\n\t"
-        "srai %[s], %[s], 16\n\t"
-        "add %[high_a], %[high_a], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [total_a] "+r"(sums->total_a), [high_a] "+r"(sums->high_a)
-        : [x0] "r"(x0), [x1] "r"(x1), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [w0] "m"(words[0]), [w1] "m"(words[2 * 1]));
-    __asm__(
-        "lw %[s], %[w0]\n\t"
-        "lw %[p], %[w1]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
-        "mul %[p], %[x1], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
-        "add %[s], %[s], %[half]\n\t"
-        "add %[total_b], %[total_b], %[s]\n\t"
-        "srai %[s], %[s], 16\n\t"
-        "add %[high_b], %[high_b], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [x0] "r"(x0), [x1] "r"(x1), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [w0] "m"(words[1]), [w1] "m"(words[2 * 1 + 1]));
-#else
-    int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[0] * x0;
-    int32_t b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[1] * x0;
-
-    a += words[2 * 1] * x1;
-    b += words[2 * 1 + 1] * x1;
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)(a >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)(b >> 16);
+    if (size == 2) {
+        __asm__(DENSE_OF_EIGHT_RV32IMC_SCALAR_FIRST_WORD
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("1", "%[p]", "")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("a", "%[s]")
+                : [s] "=&r"(s), [p] "=&r"(p), DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_A
+                : [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(0),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(1));
+    } else if (size == 4) {
+        __asm__(DENSE_OF_EIGHT_RV32IMC_SCALAR_FIRST_WORD
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("1", "%[p]", "lw %[q], %[w2]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("2", "%[q]", "lw %[p], %[w3]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("3", "%[p]", "")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("a", "%[s]")
+                : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_A
+                : [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(0),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(1), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(2),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(3));
+    } else {
+        __asm__(DENSE_OF_EIGHT_RV32IMC_SCALAR_FIRST_WORD
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("1", "%[p]", "lw %[q], %[w2]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("2", "%[q]", "lw %[p], %[w3]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("3", "%[p]", "lw %[q], %[w4]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("4", "%[q]", "lw %[p], %[w5]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("5", "%[p]", "lw %[q], %[w6]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("6", "%[q]", "lw %[p], %[w7]\n\t")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_NEXT_WORD("7", "%[p]", "")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("a", "%[s]")
+                : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_A
+                : [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(0),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(1), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(2),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(3), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(4),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(5), DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(6),
+                  DENSE_OF_EIGHT_RV32IMC_SCALAR_WORD(7));
+    }
+}
 #endif
-}
 
-/* Adds a group of 4 elements, two words each, times a factor for each element. */
-static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words4(
-    const int32_t *words, int32_t x0, int32_t x1, int32_t x2, int32_t x3, dense_of_eight_rv32imc_scalar_sums *sums)
+/* Adds a group of 1, 2, 4 or 8 elements of x, times two words each. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words(
+    const int32_t *words, const int8_t *x, int32_t size, dense_of_eight_rv32imc_scalar_sums *sums)
 {
-#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
-    int32_t s;
-    int32_t p;
-    int32_t q;
+#if DENSE_OF_EIGHT_RV32IMC_IS_RV32M
+    if (size == 1) {
+        int32_t s, p;
 
-    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
-    __asm__(
-        "lw %[s], %[w0]\n\t"
-        "lw %[p], %[w1]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
-        "lw %[q], %[w2]\n\t"
-        "mul %[p], %[x1], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
-        "lw %[p], %[w3]\n\t"
-        "mul %[q], %[x2], %[q]\n\t"
-        "add %[s], %[s], %[q]\n\t"
-        "mul %[p], %[x3], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
-        "add %[s], %[s], %[half]\n\t"
-        "add %[total_a], %[total_a], %[s]\n\t"
-        "srai %[s], %[s], 16\n\t"
-        "add %[high_a], %[high_a], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), [total_a] "+r"(sums->total_a), [high_a] "+r"(sums->high_a)
-        : [x0] "r"(x0), [x1] "r"(x1), [x2] "r"(x2), [x3] "r"(x3), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [w0] "m"(words[0]), [w1] "m"(words[2 * 1]), [w2] "m"(words[2 * 2]), [w3] "m"(words[2 * 3]));
-    __asm__(
-        "lw %[s], %[w0]\n\t"
-        "lw %[p], %[w1]\n\t"
-        "mul %[s], %[x0], %[s]\n\t"
-        "lw %[q], %[w2]\n\t"
-        "mul %[p], %[x1], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
-        "lw %[p], %[w3]\n\t"
-        "mul %[q], %[x2], %[q]\n\t"
-        "add %[s], %[s], %[q]\n\t"
-        "mul %[p], %[x3], %[p]\n\t"
-        "add %[s], %[s], %[p]\n\t"
-        "add %[s], %[s], %[half]\n\t"
-        "add %[total_b], %[total_b], %[s]\n\t"
-        "srai %[s], %[s], 16\n\t"
-        "add %[high_b], %[high_b], %[s]"
-        : [s] "=&r"(s), [p] "=&r"(p), [q] "=&r"(q), [total_b] "+r"(sums->total_b), [high_b] "+r"(sums->high_b)
-        : [x0] "r"(x0), [x1] "r"(x1), [x2] "r"(x2), [x3] "r"(x3), [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF),
-          [w0] "m"(words[1]), [w1] "m"(words[2 * 1 + 1]), [w2] "m"(words[2 * 2 + 1]), [w3] "m"(words[2 * 3 + 1]));
+        __asm__("lw %[s], %[w0]\n\t"
+                "lw %[p], %[w1]\n\t"
+                "mul %[s], %[x0], %[s]\n\t"
+                "mul %[p], %[x0], %[p]\n\t"
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("a", "%[s]")
+                DENSE_OF_EIGHT_RV32IMC_SCALAR_JOIN_LANE("b", "%[p]")
+                : [s] "=&r"(s), [p] "=&r"(p), DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_A, DENSE_OF_EIGHT_RV32IMC_SCALAR_LANE_B
+                : [half] "r"(DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF), [w0] "m"(words[0]), [w1] "m"(words[1]),
+                  [x0] "r"((int32_t)x[0]));
+    } else {
+        dense_of_eight_rv32imc_scalar_sums other = { sums->total_b, sums->high_b, 0, 0 };
+
+        dense_of_eight_rv32imc_scalar_first_words(words, x, size, sums);
+        dense_of_eight_rv32imc_scalar_first_words(words + 1, x, size, &other);
+        sums->total_b = other.total_a;
+        sums->high_b = other.high_a;
+    }
 #else
-    int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[0] * x0;
-    int32_t b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF + words[1] * x0;
+    int32_t a = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF, b = DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF;
 
-    a += words[2 * 1] * x1;
-    b += words[2 * 1 + 1] * x1;
-    a += words[2 * 2] * x2;
-    b += words[2 * 2 + 1] * x2;
-    a += words[2 * 3] * x3;
-    b += words[2 * 3 + 1] * x3;
+    DENSE_OF_EIGHT_RV32IMC_UNROLLED
+    for (int32_t k = 0; k < size; k++) {
+        a += words[2 * k] * x[k];
+        b += words[2 * k + 1] * x[k];
+    }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
@@ -288,17 +277,17 @@ DENSE_OF_EIGHT_RV32IMC_NOINLINE static void dense_of_eight_rv32imc_conv1_sums(
     dense_of_eight_rv32imc_scalar_sums s1 = { less, 0, less, 0 };
     const int32_t *others = weights + 22;
 
-    dense_of_eight_rv32imc_scalar_words4(weights, x[0], x[1], x[2], x[3], &s0);
-    dense_of_eight_rv32imc_scalar_words4(others, x[0], x[1], x[2], x[3], &s1);
-    dense_of_eight_rv32imc_scalar_words4(weights + 2 * 4, x[4], x[5], x[6], x[7], &s0);
-    dense_of_eight_rv32imc_scalar_words4(others + 2 * 4, x[4], x[5], x[6], x[7], &s1);
+    dense_of_eight_rv32imc_scalar_words(weights, x, 4, &s0);
+    dense_of_eight_rv32imc_scalar_words(others, x, 4, &s1);
+    dense_of_eight_rv32imc_scalar_words(weights + 2 * 4, x + 4, 4, &s0);
+    dense_of_eight_rv32imc_scalar_words(others + 2 * 4, x + 4, 4, &s1);
     weights += 2 * 8;
     others += 2 * 8;
     x += 8;
-    dense_of_eight_rv32imc_scalar_words2(weights, x[0], x[1], &s0);
-    dense_of_eight_rv32imc_scalar_words2(others, x[0], x[1], &s1);
-    dense_of_eight_rv32imc_scalar_words1(weights + 2 * 2, x[2], &s0);
-    dense_of_eight_rv32imc_scalar_words1(others + 2 * 2, x[2], &s1);
+    dense_of_eight_rv32imc_scalar_words(weights, x, 2, &s0);
+    dense_of_eight_rv32imc_scalar_words(others, x, 2, &s1);
+    dense_of_eight_rv32imc_scalar_words(weights + 2 * 2, x + 2, 1, &s0);
+    dense_of_eight_rv32imc_scalar_words(others + 2 * 2, x + 2, 1, &s1);
     sums[0] = s0;
     sums[1] = s1;
 }

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x7fbe2cf4
+#if DENSE_RV32IMC_HEADER_ID != 0x9c5d44ee
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -69,6 +69,13 @@ struct dense_rv32imc_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* Whether the compiler reads GNU assembly for a RISC-V core of 32 bits that multiplies. */
+#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
+#define DENSE_RV32IMC_IS_RV32M 1
+#else
+#define DENSE_RV32IMC_IS_RV32M 0
+#endif
+
 /*
  * Two products in one: a word holds two numbers, low + high * 2^16, and times a weight it is the products of both.
  * Words are added as long as the sums of both halves stay within 16 bits, which is proved for groups of elements; then
@@ -83,21 +90,17 @@ typedef struct {
 #define DENSE_RV32IMC_SCALAR_HALF INT32_C(0x8000)
 
 /*
- * Adds a group of two elements: a start, which makes up for the 128 that is added to
- * each weight, then the elements. Of the two words, each holds weights of two sums: the first element's in its
- * even bytes, the second's in the odd ones. Both pointers step behind what is read.
+ * Adds a group of two elements: a start, which makes up for the 128 that is added to each weight, then the elements. Of
+ * the two words, each holds weights of two sums: the first element's in its even bytes, the second's in the odd ones.
+ * Both pointers step behind what is read.
  */
 static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed2(
     const int32_t **elements, const int32_t **words, dense_rv32imc_scalar_sums *sums)
 {
     const uint32_t even_bytes = 0x00ff00ff;
-#if defined(__GNUC__) && defined(__riscv_mul) && __riscv_xlen == 32
-    int32_t x0;
-    int32_t x1;
-    int32_t w;
-    int32_t p;
+#if DENSE_RV32IMC_IS_RV32M
+    int32_t x0, x1, w, p;
 
-    /* In this order, because compilers start all products at once and run out of registers. No load is used at once. */
     __asm__(
         "lw %[w], %[word_a]\n\t"
         "lw %[x0], %[element0]\n\t"

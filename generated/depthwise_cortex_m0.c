@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x3697dbe7
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x8fea974c
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -61,18 +61,38 @@ struct depthwise_cortex_m0_arena_behind {
 #define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define DEPTHWISE_CORTEX_M0_SUMMED(sum) __asm__ volatile("" : "+r"(sum)) /* no part of the sum is taken later */
+#else
+#define DEPTHWISE_CORTEX_M0_SUMMED(sum)
+#endif
+
+#if defined(__GNUC__)
+/* what it points at is addressed from it */
+#define DEPTHWISE_CORTEX_M0_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
+#else
+#define DEPTHWISE_CORTEX_M0_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_CORTEX_M0_INLINE DEPTHWISE_CORTEX_M0_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define DEPTHWISE_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DEPTHWISE_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DEPTHWISE_CORTEX_M0_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define DEPTHWISE_CORTEX_M0_IS_THUMB1 1
 #else
@@ -101,7 +121,112 @@ static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_scale_split
 /* The int8 that is nearest to a number. */
 static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_saturate_s8(int32_t value)
 {
+#if DEPTHWISE_CORTEX_M0_IS_THUMB1
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
+#else
+    return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
+}
+
+/* How windows of neighbouring outputs lie in the rows of a plane. They begin `pad` columns before the row, and what is
+   not in its `columns` is `padding`. */
+struct depthwise_cortex_m0_scalar_plane {
+    int32_t kernel_rows, kernel_columns, row_dilation, column_dilation, stride;
+    int32_t row, lanes; /* bytes of a row, and from a column to the next */
+    int32_t pad, columns, padding;
+    int32_t reloads;    /* an element is loaded anew for each weight, because there is no register to keep it in */
+    int32_t max_offset; /* the greatest one that a load's instruction holds, 0 if that does not matter */
+};
+
+/* The column under tap k of output i. */
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_column(const struct
+    depthwise_cortex_m0_scalar_plane *p, int32_t i, int32_t k)
+{
+    return i * p->stride + k * p->column_dilation - p->pad;
+}
+
+/* Where the sum of output i begins: with the taps that are padding in every row. */
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_initial(
+    const struct depthwise_cortex_m0_scalar_plane *p, const int32_t *weights, int32_t bias, int32_t i)
+{
+    int32_t skipped = 0;
+
+    DEPTHWISE_CORTEX_M0_UNROLLED
+    for (int32_t tap = 0; tap < p->kernel_rows * p->kernel_columns; tap++) {
+        const int32_t column = depthwise_cortex_m0_scalar_column(p, i, tap % p->kernel_columns);
+
+        skipped += column < 0 || column >= p->columns ? weights[tap] : 0;
+    }
+    return bias + p->padding * skipped;
+}
+
+/* Adds a tap of output i, whose row of the plane is at `row`, unless it is padding. */
+static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_add_tap_u8(
+    const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t *row, int32_t i, int32_t k, int32_t weight,
+        int32_t *sums)
+{
+    const int32_t column = depthwise_cortex_m0_scalar_column(p, i, k);
+
+    if (column < 0 || column >= p->columns) {
+        return;
+    }
+    if (p->reloads) {
+        sums[i] = depthwise_cortex_m0_scalar_multiply_add(sums[i], *(const volatile uint8_t *)(row + column * p->lanes),
+            weight);
+    } else {
+        sums[i] += row[column * p->lanes] * weight;
+        DEPTHWISE_CORTEX_M0_SUMMED(sums[i]);
+    }
+}
+
+/* The sums of up to six neighbouring outputs whose windows begin at `row`, every tap written out. The pointer moves
+   with the rows of the kernel; returns how far it then is before the next windows. */
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_plane_sums_u8(
+    const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t **row, const int32_t *weights, int32_t bias,
+    int32_t outputs,
+    int32_t *sums)
+{
+    const int32_t columns = p->kernel_columns, taps = p->kernel_rows * columns, step = p->row_dilation * p->row;
+    const int32_t last = depthwise_cortex_m0_scalar_column(p, outputs - 1, columns - 1);
+    const int32_t reach = (last < p->columns ? last : p->columns - 1) * p->lanes;
+    int32_t at = 0; /* of the row of taps, behind the pointer */
+    int32_t moved = 0;
+
+    DEPTHWISE_CORTEX_M0_UNROLLED
+    for (int32_t i = 0; i < outputs; i++) {
+        sums[i] = depthwise_cortex_m0_scalar_initial(p, weights, bias, i);
+    }
+    DEPTHWISE_CORTEX_M0_UNROLLED
+    for (int32_t tap = 0; tap < taps; tap++) {
+        const int32_t k = tap % columns;
+
+        depthwise_cortex_m0_scalar_add_tap_u8(p, *row + at, 0, k, weights[tap], sums);
+        if (outputs > 1) {
+            depthwise_cortex_m0_scalar_add_tap_u8(p, *row + at, 1, k, weights[tap], sums);
+        }
+        if (outputs > 2) {
+            depthwise_cortex_m0_scalar_add_tap_u8(p, *row + at, 2, k, weights[tap], sums);
+        }
+        if (outputs > 3) {
+            depthwise_cortex_m0_scalar_add_tap_u8(p, *row + at, 3, k, weights[tap], sums);
+        }
+        if (outputs > 4) {
+            depthwise_cortex_m0_scalar_add_tap_u8(p, *row + at, 4, k, weights[tap], sums);
+        }
+        if (outputs > 5) {
+            depthwise_cortex_m0_scalar_add_tap_u8(p, *row + at, 5, k, weights[tap], sums);
+        }
+        if (k == columns - 1 && tap < taps - 1) {
+            at += step;
+            if (p->max_offset > 0 && at + reach > p->max_offset) {
+                *row += at;
+                moved += at;
+                at = 0;
+                DEPTHWISE_CORTEX_M0_MOVED(*row);
+            }
+        }
+    }
+    return outputs * p->stride * p->lanes - moved;
 }
 
 /* depthwise_cortex_m0_conv1: weights [8 channels][9 taps]. */
@@ -146,7 +271,7 @@ static DEPTHWISE_CORTEX_M0_INLINE int8_t depthwise_cortex_m0_conv1_code(int32_t 
 
 /*
  * One channel at a time is copied from the image to a plane with padding around it, where no tap needs a
- * test and neighbours are near enough for the offsets of load instructions. Then the windows of some neighbours
+ * test and neighbours are near enough for the offsets of load instructions. Then the windows of neighbours
  * are summed at the same time, every tap written out.
  */
 
@@ -175,93 +300,51 @@ DEPTHWISE_CORTEX_M0_CODE_ATTR static void depthwise_cortex_m0_conv1_fill(const i
     }
 }
 
-/* One channel of `rows` rows of outputs. */
-/* `volatile`: an element is loaded anew for each weight, because there is no register to keep it in. */
-DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
-    const volatile uint8_t *row, int8_t *out, int32_t m, int32_t rows)
-{
-    enum { ROW = depthwise_cortex_m0_conv1_ROW, COLUMN = 8, Y_ROW = 40 };
-    const int8_t *const weights = depthwise_cortex_m0_conv1_weights + 9 * m;
-    const int32_t w0_0 = weights[0];
-    const int32_t w0_1 = weights[1];
-    const int32_t w0_2 = weights[2];
-    const int32_t w1_0 = weights[3];
-    const int32_t w1_1 = weights[4];
-    const int32_t w1_2 = weights[5];
-    const int32_t w2_0 = weights[6];
-    const int32_t w2_1 = weights[7];
-    const int32_t w2_2 = weights[8];
-    const int32_t bias = depthwise_cortex_m0_conv1_bias[m];
+/* depthwise_cortex_m0_conv1: how windows lie in the plane. */
+DEPTHWISE_CORTEX_M0_CONST_ATTR static const struct depthwise_cortex_m0_scalar_plane depthwise_cortex_m0_conv1_plane = {
+    .kernel_rows = 3, .kernel_columns = 3, .row_dilation = 1, .column_dilation = 1,
+    .stride = 2, .row = 11, .lanes = 1, .pad = 0, .columns = 11, .padding = 0,
+    .reloads = 1, .max_offset = 31
+};
 
+/* One channel of `rows` rows of outputs. */
+DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
+    const uint8_t *row, int8_t *out, int32_t m, int32_t rows)
+{
+    enum { TAPS = 9, COLUMN = 8, Y_ROW = 40 };
+    const int8_t *weights = depthwise_cortex_m0_conv1_weights + TAPS * m;
+    const int32_t bias = depthwise_cortex_m0_conv1_bias[m];
+    int32_t w[TAPS];
+
+    DEPTHWISE_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < TAPS; k++) {
+        w[k] = weights[k];
+    }
     for (int32_t i = 0; i < rows; i++) {
         {
-            int32_t sum0 = bias;
-            int32_t sum1 = bias;
-            int32_t sum2 = bias;
+            int32_t sums[3];
+            const int32_t next =
+                depthwise_cortex_m0_scalar_plane_sums_u8(&depthwise_cortex_m0_conv1_plane, &row, w, bias, 3, sums);
 
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[0], w0_0);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2], w0_0);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[4], w0_0);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[1], w0_1);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[3], w0_1);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[5], w0_1);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2], w0_2);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[4], w0_2);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[6], w0_2);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[ROW], w1_0);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[ROW + 2], w1_0);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[ROW + 4], w1_0);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[ROW + 1], w1_1);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[ROW + 3], w1_1);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[ROW + 5], w1_1);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[ROW + 2], w1_2);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[ROW + 4], w1_2);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[ROW + 6], w1_2);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW], w2_0);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 2], w2_0);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[2 * ROW + 4], w2_0);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 1], w2_1);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 3], w2_1);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[2 * ROW + 5], w2_1);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 2], w2_2);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
-            sum2 = depthwise_cortex_m0_scalar_multiply_add(sum2, row[2 * ROW + 6], w2_2);
             out[0] = depthwise_cortex_m0_conv1_code(
-                sum0, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+                sums[0], depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
             out[COLUMN] = depthwise_cortex_m0_conv1_code(
-                sum1, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+                sums[1], depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
             out[2 * COLUMN] = depthwise_cortex_m0_conv1_code(
-                sum2, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
-            row += 6;
+                sums[2], depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            row += next;
             out += 3 * COLUMN;
         }
         {
-            int32_t sum0 = bias;
-            int32_t sum1 = bias;
+            int32_t sums[2];
+            const int32_t next =
+                depthwise_cortex_m0_scalar_plane_sums_u8(&depthwise_cortex_m0_conv1_plane, &row, w, bias, 2, sums);
 
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[0], w0_0);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2], w0_0);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[1], w0_1);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[3], w0_1);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2], w0_2);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[4], w0_2);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[ROW], w1_0);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[ROW + 2], w1_0);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[ROW + 1], w1_1);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[ROW + 3], w1_1);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[ROW + 2], w1_2);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[ROW + 4], w1_2);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW], w2_0);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 2], w2_0);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 1], w2_1);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 3], w2_1);
-            sum0 = depthwise_cortex_m0_scalar_multiply_add(sum0, row[2 * ROW + 2], w2_2);
-            sum1 = depthwise_cortex_m0_scalar_multiply_add(sum1, row[2 * ROW + 4], w2_2);
             out[0] = depthwise_cortex_m0_conv1_code(
-                sum0, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+                sums[0], depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
             out[COLUMN] = depthwise_cortex_m0_conv1_code(
-                sum1, depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
-            row += 4;
+                sums[1], depthwise_cortex_m0_conv1_multiplier[m], depthwise_cortex_m0_conv1_offset[m]);
+            row += next;
             out += 2 * COLUMN;
         }
         row += 12; /* to the next row of windows */

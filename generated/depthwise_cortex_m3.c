@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xc7cfee99
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x2a9b63a6
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -62,14 +62,49 @@ struct depthwise_cortex_m3_arena_behind {
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define DEPTHWISE_CORTEX_M3_SUMMED(sum) __asm__ volatile("" : "+r"(sum)) /* no part of the sum is taken later */
+#else
+#define DEPTHWISE_CORTEX_M3_SUMMED(sum)
+#endif
+
+#if defined(__GNUC__)
+/* what it points at is addressed from it */
+#define DEPTHWISE_CORTEX_M3_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
+#else
+#define DEPTHWISE_CORTEX_M3_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_CORTEX_M3_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_CORTEX_M3_INLINE DEPTHWISE_CORTEX_M3_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define DEPTHWISE_CORTEX_M3_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DEPTHWISE_CORTEX_M3_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DEPTHWISE_CORTEX_M3_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m3_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Whether the compiler reads GNU assembly for a Cortex-M3. */
+#if defined(__GNUC__) && defined(__ARM_ARCH_7M__)
+#define DEPTHWISE_CORTEX_M3_IS_ARMV7_M 1
+#else
+#define DEPTHWISE_CORTEX_M3_IS_ARMV7_M 0
+#endif
+
+/* sum + a * b. Compilers for the Cortex-M0 keep some sums in registers that its additions reach only by a move. */
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_multiply_add(int32_t sum, int32_t a, int32_t b)
+{
+    return sum + a * b;
+}
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_scale(int32_t a, int32_t b, int32_t offset)
@@ -77,14 +112,115 @@ static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_scale(int32
     return (int32_t)(((int64_t)a * b) >> 32) + offset;
 }
 
-/* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
+/* The int8 that is nearest to a number. */
 static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_saturate_s8(int32_t value)
 {
-#if defined(__GNUC__) && defined(__ARM_FEATURE_SAT)
-    return (int32_t)__builtin_arm_ssat(value, 8);
+#if DEPTHWISE_CORTEX_M3_IS_ARMV7_M
+    return (int32_t)__builtin_arm_ssat(value, 8); /* it shifts its operand in the same instruction */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
+}
+
+/* How windows of neighbouring outputs lie in the rows of a plane. They begin `pad` columns before the row, and what is
+   not in its `columns` is `padding`. */
+struct depthwise_cortex_m3_scalar_plane {
+    int32_t kernel_rows, kernel_columns, row_dilation, column_dilation, stride;
+    int32_t row, lanes; /* bytes of a row, and from a column to the next */
+    int32_t pad, columns, padding;
+    int32_t reloads;    /* an element is loaded anew for each weight, because there is no register to keep it in */
+    int32_t max_offset; /* the greatest one that a load's instruction holds, 0 if that does not matter */
+};
+
+/* The column under tap k of output i. */
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_column(const struct
+    depthwise_cortex_m3_scalar_plane *p, int32_t i, int32_t k)
+{
+    return i * p->stride + k * p->column_dilation - p->pad;
+}
+
+/* Adds a tap of output i, whose row of the plane is at `row`, unless it is padding. */
+static DEPTHWISE_CORTEX_M3_INLINE void depthwise_cortex_m3_scalar_add_tap_s8(
+    const struct depthwise_cortex_m3_scalar_plane *p, const int8_t *row, int32_t i, int32_t k, int32_t weight,
+        int32_t *sums)
+{
+    const int32_t column = depthwise_cortex_m3_scalar_column(p, i, k);
+
+    if (column < 0 || column >= p->columns) {
+        return;
+    }
+    if (p->reloads) {
+        sums[i] = depthwise_cortex_m3_scalar_multiply_add(sums[i], *(const volatile int8_t *)(row + column * p->lanes),
+            weight);
+    } else {
+        sums[i] += row[column * p->lanes] * weight;
+        DEPTHWISE_CORTEX_M3_SUMMED(sums[i]);
+    }
+}
+
+/* Where the sum of output i begins: with the taps that are padding in every row. */
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_initial(
+    const struct depthwise_cortex_m3_scalar_plane *p, const int32_t *weights, int32_t bias, int32_t i)
+{
+    int32_t skipped = 0;
+
+    DEPTHWISE_CORTEX_M3_UNROLLED
+    for (int32_t tap = 0; tap < p->kernel_rows * p->kernel_columns; tap++) {
+        const int32_t column = depthwise_cortex_m3_scalar_column(p, i, tap % p->kernel_columns);
+
+        skipped += column < 0 || column >= p->columns ? weights[tap] : 0;
+    }
+    return bias + p->padding * skipped;
+}
+
+/* The sums of up to six neighbouring outputs whose windows begin at `row`, every tap written out. The pointer moves
+   with the rows of the kernel; returns how far it then is before the next windows. */
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_plane_sums_s8(
+    const struct depthwise_cortex_m3_scalar_plane *p, const int8_t **row, const int32_t *weights, int32_t bias,
+    int32_t outputs,
+    int32_t *sums)
+{
+    const int32_t columns = p->kernel_columns, taps = p->kernel_rows * columns, step = p->row_dilation * p->row;
+    const int32_t last = depthwise_cortex_m3_scalar_column(p, outputs - 1, columns - 1);
+    const int32_t reach = (last < p->columns ? last : p->columns - 1) * p->lanes;
+    int32_t at = 0; /* of the row of taps, behind the pointer */
+    int32_t moved = 0;
+
+    DEPTHWISE_CORTEX_M3_UNROLLED
+    for (int32_t i = 0; i < outputs; i++) {
+        sums[i] = depthwise_cortex_m3_scalar_initial(p, weights, bias, i);
+    }
+    DEPTHWISE_CORTEX_M3_UNROLLED
+    for (int32_t tap = 0; tap < taps; tap++) {
+        const int32_t k = tap % columns;
+
+        depthwise_cortex_m3_scalar_add_tap_s8(p, *row + at, 0, k, weights[tap], sums);
+        if (outputs > 1) {
+            depthwise_cortex_m3_scalar_add_tap_s8(p, *row + at, 1, k, weights[tap], sums);
+        }
+        if (outputs > 2) {
+            depthwise_cortex_m3_scalar_add_tap_s8(p, *row + at, 2, k, weights[tap], sums);
+        }
+        if (outputs > 3) {
+            depthwise_cortex_m3_scalar_add_tap_s8(p, *row + at, 3, k, weights[tap], sums);
+        }
+        if (outputs > 4) {
+            depthwise_cortex_m3_scalar_add_tap_s8(p, *row + at, 4, k, weights[tap], sums);
+        }
+        if (outputs > 5) {
+            depthwise_cortex_m3_scalar_add_tap_s8(p, *row + at, 5, k, weights[tap], sums);
+        }
+        if (k == columns - 1 && tap < taps - 1) {
+            at += step;
+            if (p->max_offset > 0 && at + reach > p->max_offset) {
+                *row += at;
+                moved += at;
+                at = 0;
+                DEPTHWISE_CORTEX_M3_MOVED(*row);
+            }
+        }
+    }
+    return outputs * p->stride * p->lanes - moved;
 }
 
 /* depthwise_cortex_m3_conv1: weights [8 channels][9 taps]. */
@@ -126,7 +262,7 @@ static DEPTHWISE_CORTEX_M3_INLINE int8_t depthwise_cortex_m3_conv1_code(int32_t 
 
 /*
  * 4 channels at a time are copied from the image to a plane with padding around it, where no tap needs a
- * test and neighbours are near enough for the offsets of load instructions. Then the windows of a whole row
+ * test and neighbours are near enough for the offsets of load instructions. Then the windows of neighbours
  * are summed at the same time, every tap written out. An element that several of them share is loaded once.
  */
 
@@ -156,84 +292,47 @@ DEPTHWISE_CORTEX_M3_CODE_ATTR static void depthwise_cortex_m3_conv1_fill(const i
     }
 }
 
+/* depthwise_cortex_m3_conv1: how windows lie in the plane. */
+DEPTHWISE_CORTEX_M3_CONST_ATTR static const struct depthwise_cortex_m3_scalar_plane depthwise_cortex_m3_conv1_plane = {
+    .kernel_rows = 3, .kernel_columns = 3, .row_dilation = 1, .column_dilation = 1,
+    .stride = 2, .row = 40, .lanes = 4, .pad = 0, .columns = 10, .padding = -128,
+    .reloads = 0, .max_offset = 0
+};
+
 /* One channel of `rows` rows of outputs. */
 DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(
     const int8_t *row, int8_t *out, int32_t m, int32_t rows)
 {
-    enum { ROW = depthwise_cortex_m3_conv1_ROW, COLUMN = 8, Y_ROW = 40, STRIDE = 2, PADDING = -128 };
-    const int8_t *const weights = depthwise_cortex_m3_conv1_weights + 9 * m;
-    const int32_t w0_0 = weights[0];
-    const int32_t w0_1 = weights[1];
-    const int32_t w0_2 = weights[2];
-    const int32_t w1_0 = weights[3];
-    const int32_t w1_1 = weights[4];
-    const int32_t w1_2 = weights[5];
-    const int32_t w2_0 = weights[6];
-    const int32_t w2_1 = weights[7];
-    const int32_t w2_2 = weights[8];
+    enum { TAPS = 9, COLUMN = 8, Y_ROW = 40 };
+    const int8_t *weights = depthwise_cortex_m3_conv1_weights + TAPS * m;
     const int32_t bias = depthwise_cortex_m3_conv1_bias[m];
+    int32_t w[TAPS];
 
+    DEPTHWISE_CORTEX_M3_UNROLLED
+    for (int32_t k = 0; k < TAPS; k++) {
+        w[k] = *weights++;
+    }
     for (int32_t i = 0; i < rows; i++) {
-        int32_t sum0 = bias;
-        int32_t sum1 = bias;
-        int32_t sum2 = bias;
-        int32_t sum3 = bias;
-        int32_t sum4 = bias + PADDING * (w0_2 + w1_2 + w2_2);
+        {
+            int32_t sums[5];
+            const int32_t next =
+                depthwise_cortex_m3_scalar_plane_sums_s8(&depthwise_cortex_m3_conv1_plane, &row, w, bias, 5, sums);
 
-        sum0 += row[0] * w0_0;
-        sum1 += row[8] * w0_0;
-        sum2 += row[16] * w0_0;
-        sum3 += row[24] * w0_0;
-        sum4 += row[32] * w0_0;
-        sum0 += row[4] * w0_1;
-        sum1 += row[12] * w0_1;
-        sum2 += row[20] * w0_1;
-        sum3 += row[28] * w0_1;
-        sum4 += row[36] * w0_1;
-        sum0 += row[8] * w0_2;
-        sum1 += row[16] * w0_2;
-        sum2 += row[24] * w0_2;
-        sum3 += row[32] * w0_2;
-        sum0 += row[ROW] * w1_0;
-        sum1 += row[ROW + 8] * w1_0;
-        sum2 += row[ROW + 16] * w1_0;
-        sum3 += row[ROW + 24] * w1_0;
-        sum4 += row[ROW + 32] * w1_0;
-        sum0 += row[ROW + 4] * w1_1;
-        sum1 += row[ROW + 12] * w1_1;
-        sum2 += row[ROW + 20] * w1_1;
-        sum3 += row[ROW + 28] * w1_1;
-        sum4 += row[ROW + 36] * w1_1;
-        sum0 += row[ROW + 8] * w1_2;
-        sum1 += row[ROW + 16] * w1_2;
-        sum2 += row[ROW + 24] * w1_2;
-        sum3 += row[ROW + 32] * w1_2;
-        sum0 += row[2 * ROW] * w2_0;
-        sum1 += row[2 * ROW + 8] * w2_0;
-        sum2 += row[2 * ROW + 16] * w2_0;
-        sum3 += row[2 * ROW + 24] * w2_0;
-        sum4 += row[2 * ROW + 32] * w2_0;
-        sum0 += row[2 * ROW + 4] * w2_1;
-        sum1 += row[2 * ROW + 12] * w2_1;
-        sum2 += row[2 * ROW + 20] * w2_1;
-        sum3 += row[2 * ROW + 28] * w2_1;
-        sum4 += row[2 * ROW + 36] * w2_1;
-        sum0 += row[2 * ROW + 8] * w2_2;
-        sum1 += row[2 * ROW + 16] * w2_2;
-        sum2 += row[2 * ROW + 24] * w2_2;
-        sum3 += row[2 * ROW + 32] * w2_2;
-        out[0] = depthwise_cortex_m3_conv1_code(
-            sum0, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        out[COLUMN] = depthwise_cortex_m3_conv1_code(
-            sum1, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        out[2 * COLUMN] = depthwise_cortex_m3_conv1_code(
-            sum2, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        out[3 * COLUMN] = depthwise_cortex_m3_conv1_code(
-            sum3, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        out[4 * COLUMN] = depthwise_cortex_m3_conv1_code(
-            sum4, depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
-        row += STRIDE * ROW;
-        out += Y_ROW;
+            out[0] = depthwise_cortex_m3_conv1_code(
+                sums[0], depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+            out[COLUMN] = depthwise_cortex_m3_conv1_code(
+                sums[1], depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+            out[2 * COLUMN] = depthwise_cortex_m3_conv1_code(
+                sums[2], depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+            out[3 * COLUMN] = depthwise_cortex_m3_conv1_code(
+                sums[3], depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+            out[4 * COLUMN] = depthwise_cortex_m3_conv1_code(
+                sums[4], depthwise_cortex_m3_conv1_multiplier[m], depthwise_cortex_m3_conv1_offset[m]);
+            row += next;
+            out += 5 * COLUMN;
+        }
+        row += 40; /* to the next row of windows */
+        out += Y_ROW - 5 * COLUMN;
     }
 }
 

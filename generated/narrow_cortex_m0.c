@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0xfec2c591
+#if NARROW_CORTEX_M0_HEADER_ID != 0x7f16a3b2
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -80,12 +80,19 @@ struct narrow_cortex_m0_arena_behind {
 #define NARROW_CORTEX_M0_INLINE NARROW_CORTEX_M0_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define NARROW_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define NARROW_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define NARROW_CORTEX_M0_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define NARROW_CORTEX_M0_IS_THUMB1 1
 #else
@@ -138,33 +145,47 @@ typedef struct {
 #endif
 
 #if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
-/* Adds a group of 4 elements, whose first weight lies k, a string, behind `bytes`. */
+/* Adds a group of elements, two words each, times weights of which the first one lies k, a string, behind `bytes`. */
+#define NARROW_CORTEX_M0_SCALAR_GROUP1(k) \
+    "ldmia %[words]!, {r2, r3}\n\t" \
+    NARROW_CORTEX_M0_SCALAR_FIRST(k) \
+    NARROW_CORTEX_M0_SCALAR_JOIN
+#define NARROW_CORTEX_M0_SCALAR_GROUP2(k) \
+    NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    NARROW_CORTEX_M0_SCALAR_JOIN
 #define NARROW_CORTEX_M0_SCALAR_GROUP4(k) \
-    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 2") \
+    NARROW_CORTEX_M0_SCALAR_JOIN
+#define NARROW_CORTEX_M0_SCALAR_GROUP8(k) \
+    NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 2") \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 4") \
+    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 6") \
+    NARROW_CORTEX_M0_SCALAR_JOIN
+#define NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
     "ldrb %[w], [%[bytes], #" k "]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
+    "sxtb %[w], %[w]\n\t"
+#define NARROW_CORTEX_M0_SCALAR_FIRST(k) \
+    NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
     "muls r2, %[w], r2\n\t" \
-    "muls r3, %[w], r3\n\t" \
-    "ldrb %[w], [%[bytes], #" k " + 1]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
+    "muls r3, %[w], r3\n\t"
+#define NARROW_CORTEX_M0_SCALAR_LATER(k) \
+    NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
     "muls r4, %[w], r4\n\t" \
     "muls r5, %[w], r5\n\t" \
     "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t" \
+    "adds r3, r3, r5\n\t"
+#define NARROW_CORTEX_M0_SCALAR_TWO(k) \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
+    NARROW_CORTEX_M0_SCALAR_FIRST(k) \
+    NARROW_CORTEX_M0_SCALAR_LATER(k " + 1")
+#define NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k) \
     "ldmia %[words]!, {r4, r5}\n\t" \
-    "ldrb %[w], [%[bytes], #" k " + 2]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
-    "muls r4, %[w], r4\n\t" \
-    "muls r5, %[w], r5\n\t" \
-    "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t" \
+    NARROW_CORTEX_M0_SCALAR_LATER(k) \
     "ldmia %[words]!, {r4, r5}\n\t" \
-    "ldrb %[w], [%[bytes], #" k " + 3]\n\t" \
-    "sxtb %[w], %[w]\n\t" \
-    "muls r4, %[w], r4\n\t" \
-    "muls r5, %[w], r5\n\t" \
-    "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t" \
+    NARROW_CORTEX_M0_SCALAR_LATER(k " + 1")
+#define NARROW_CORTEX_M0_SCALAR_JOIN \
     "add r2, r12\n\t" \
     "add r3, r12\n\t" \
     "add r8, r2\n\t" \
@@ -174,31 +195,74 @@ typedef struct {
     "asrs r3, r3, #16\n\t" \
     "add r11, r3\n\t"
 #else
-/* Adds a group of 4 elements: two words each, times a weight. Both pointers step behind what is read. */
-static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group4(
-    const int32_t **pairs, const int8_t **weights, narrow_cortex_m0_scalar_sums *sums)
+/* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight. Both pointers step behind what is read. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group(
+    const int32_t **pairs, const int8_t **weights, int32_t size, narrow_cortex_m0_scalar_sums *sums)
 {
-    const int32_t *const p = *pairs;
-    const int8_t *const w = *weights;
-    int32_t a;
-    int32_t b;
+    int32_t a = NARROW_CORTEX_M0_SCALAR_HALF, b = NARROW_CORTEX_M0_SCALAR_HALF;
 
-    a = NARROW_CORTEX_M0_SCALAR_HALF + p[2 * 0] * w[0];
-    b = NARROW_CORTEX_M0_SCALAR_HALF + p[2 * 0 + 1] * w[0];
-    a += p[2 * 1] * w[1];
-    b += p[2 * 1 + 1] * w[1];
-    a += p[2 * 2] * w[2];
-    b += p[2 * 2 + 1] * w[2];
-    a += p[2 * 3] * w[3];
-    b += p[2 * 3 + 1] * w[3];
+    NARROW_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < size; k++) {
+        a += (*pairs)[2 * k] * (*weights)[k];
+        b += (*pairs)[2 * k + 1] * (*weights)[k];
+    }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
-    *pairs = p + 2 * 4;
-    *weights = w + 4;
+    *pairs += 2 * size;
+    *weights += size;
 }
 #endif
+
+/* Widens elements of two pixels to words, a + b * 2^16 less `both`. They are every second one of `pairs`, or, by word,
+   every second pair, of which `half` is that of the first element. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_widen_elements_s8(
+    const int8_t *a, const int8_t *b, int32_t count, int32_t is_by_word, int32_t half, int32_t both, int32_t *pairs)
+{
+    NARROW_CORTEX_M0_UNROLLED
+    for (int32_t k = 0; k < count; k++) {
+        const int32_t place = half + k;
+
+        pairs[is_by_word ? place / 2 * 4 + place % 2 : 2 * k] = a[k] + b[k] * 0x10000 - both;
+    }
+}
+
+/* Widens `runs` runs of `run` elements of two pixels, so many of which are in a `round` of the loop. By word, a word of
+   0 makes them even in number. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_widen_s8(
+    const int8_t *const *first, const int8_t *const *second, int32_t runs, int32_t run, int32_t round,
+    int32_t is_by_word, int32_t both, int32_t *pairs)
+{
+    const int32_t rest = run % round;
+
+    for (int32_t r = 0; r < runs; r++) {
+        const int8_t *a = first[r];
+        const int8_t *b = second[r];
+
+        if (is_by_word && run % 2 == 1 && runs > 1) { /* every second run begins with the second of two elements */
+            if (r % 2 == 0) {
+                narrow_cortex_m0_scalar_widen_elements_s8(a, b, run, 1, 0, both, pairs);
+                pairs += 2 * (run - 1);
+            } else {
+                narrow_cortex_m0_scalar_widen_elements_s8(a, b, run, 1, 1, both, pairs);
+                pairs += 2 * (run + 1);
+            }
+        } else {
+            for (int32_t k = 0; k < run / round; k++) {
+                narrow_cortex_m0_scalar_widen_elements_s8(a, b, round, is_by_word, 0, both, pairs);
+                a += round;
+                b += round;
+                pairs += 2 * round;
+            }
+            narrow_cortex_m0_scalar_widen_elements_s8(a, b, rest, is_by_word, 0, both, pairs);
+            pairs += 2 * (is_by_word ? rest - rest % 2 : rest);
+        }
+    }
+    if (is_by_word && run * runs % 2 == 1) {
+        pairs[1] = 0;
+    }
+}
 
 /* narrow_cortex_m0_conv1: weights [4 channels][1 row][1 column][4 input channels]. */
 NARROW_CORTEX_M0_CONST_ATTR static const int8_t narrow_cortex_m0_conv1_weights[16] = {
@@ -257,20 +321,9 @@ NARROW_CORTEX_M0_CODE_ATTR static int8_t narrow_cortex_m0_conv1_requantize(int32
 NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
     const int8_t *const *first, const int8_t *const *second, int32_t *pairs)
 {
-    enum { RUNS = 1 };
+    enum { RUNS = 1, RUN = 4, ROUND = 4, BY_WORD = 0 };
 
-    for (int32_t r = 0; r < RUNS; r++) {
-        const int8_t *a = first[r];
-        const int8_t *b = second[r];
-
-        pairs[0] = a[0] + b[0] * 0x10000;
-        pairs[2 * 1] = a[1] + b[1] * 0x10000;
-        pairs[2 * 2] = a[2] + b[2] * 0x10000;
-        pairs[2 * 3] = a[3] + b[3] * 0x10000;
-        a += 4;
-        b += 4;
-        pairs += 2 * 4;
-    }
+    narrow_cortex_m0_scalar_widen_s8(first, second, RUNS, RUN, ROUND, BY_WORD, 0, pairs);
 }
 
 /*
@@ -324,7 +377,7 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
         const uint32_t less = 0u - NARROW_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
         narrow_cortex_m0_scalar_sums s0 = { less, 0, less, 0 };
 
-        narrow_cortex_m0_scalar_group4(&p, &weights, &s0);
+        narrow_cortex_m0_scalar_group(&p, &weights, 4, &s0);
         *sums++ = s0;
     } while (sums != beyond);
     return weights;

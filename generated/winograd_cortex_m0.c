@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x6d951fde
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x4f197aa4
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -67,18 +67,31 @@ struct winograd_cortex_m0_arena_behind {
 #define WINOGRAD_CORTEX_M0_NOINLINE WINOGRAD_CORTEX_M0_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define WINOGRAD_CORTEX_M0_SUMMED(sum) __asm__ volatile("" : "+r"(sum)) /* no part of the sum is taken later */
+#else
+#define WINOGRAD_CORTEX_M0_SUMMED(sum)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define WINOGRAD_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define WINOGRAD_CORTEX_M0_INLINE WINOGRAD_CORTEX_M0_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define WINOGRAD_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define WINOGRAD_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define WINOGRAD_CORTEX_M0_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char winograd_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/*
- * Whether the compiler reads GNU assembly for a core with Thumb's first instruction set: with few other instructions.
- */
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define WINOGRAD_CORTEX_M0_IS_THUMB1 1
 #else
@@ -96,7 +109,166 @@ static WINOGRAD_CORTEX_M0_INLINE int32_t winograd_cortex_m0_scalar_scale_split(i
 /* The int8 that is nearest to a number. */
 static WINOGRAD_CORTEX_M0_INLINE int32_t winograd_cortex_m0_scalar_saturate_s8(int32_t value)
 {
+#if WINOGRAD_CORTEX_M0_IS_THUMB1
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
+#else
+    return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
+}
+
+/*
+ * Winograd's F(2x2, 3x3), exact in integers: 16 products give 2x2 outputs, not 36. With d the 4x4 pixels that a tile of
+ * outputs sees, g the 3x3 weights, Bt = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1], At = [1 1 1 0; 0 1 -1 -1] and
+ * G = [2 0 0; 1 1 1; 1 -1 1; 0 0 2] / 2 (B, A and Gt: transposes), the outputs are At [(G g Gt) . (Bt d B)] A, summed
+ * over the input channels, where "." multiplies element by element. The table holds 4 (G g Gt), which are integers, so
+ * that outputs times 4 are computed. Elements of Bt d B are four pixels added or subtracted, and fit int16; no sum
+ * leaves int32. Two tiles side by side are computed at the same time; their elements alternate.
+ */
+struct winograd_cortex_m0_scalar_winograd {
+    int32_t rows, columns, channels; /* of the image */
+    int32_t row_dilation, column_dilation;
+    int32_t outside;   /* an element outside the image: the zero point */
+    int32_t has_words; /* elements of Bt d B are words, else they have 16 bits */
+};
+
+/* Stores the elements of a channel of both tiles at a position. */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_store_elements(
+    const struct winograd_cortex_m0_scalar_winograd *w, int32_t first, int32_t second, int32_t position, int16_t *v)
+{
+    const int32_t at = 2 * position * w->channels;
+
+    if (w->has_words) {
+        ((int32_t *)(void *)v)[at] = first;
+        ((int32_t *)(void *)v)[at + 1] = second;
+    } else {
+        v[at] = (int16_t)first;
+        v[at + 1] = (int16_t)second;
+    }
+}
+
+/* A row of Bt d B of both tiles, one channel: two rows of pixels, p + q or p - q by `sign`, times B. */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_tile_row_s8(
+    const struct winograd_cortex_m0_scalar_winograd *w, const int8_t *p, int32_t sign, const int8_t *q, int16_t *v)
+{
+    int32_t c[6];
+
+    WINOGRAD_CORTEX_M0_UNROLLED
+    for (int32_t i = 0; i < 6; i++) {
+        c[i] = p[i * w->channels] + sign * q[i * w->channels];
+    }
+    winograd_cortex_m0_scalar_store_elements(w, c[0] - c[2], c[2] - c[4], 0, v);
+    winograd_cortex_m0_scalar_store_elements(w, c[1] + c[2], c[3] + c[4], 1, v);
+    winograd_cortex_m0_scalar_store_elements(w, c[2] - c[1], c[4] - c[3], 2, v);
+    winograd_cortex_m0_scalar_store_elements(w, c[1] - c[3], c[3] - c[5], 3, v);
+}
+
+/* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_transform_s8(
+    const struct winograd_cortex_m0_scalar_winograd *w, const int8_t *x, int32_t row, int16_t *v)
+{
+    const int32_t size = w->has_words ? 2 : 1, position = 2 * w->channels * size;
+    const int8_t *const x1 = x + row, *const x2 = x1 + row, *const x3 = x2 + row;
+
+    for (int32_t c = 0; c < w->channels; c++) {
+        winograd_cortex_m0_scalar_tile_row_s8(w, x + c, -1, x2 + c, v);
+        winograd_cortex_m0_scalar_tile_row_s8(w, x1 + c, 1, x2 + c, v + 4 * position);
+        winograd_cortex_m0_scalar_tile_row_s8(w, x2 + c, -1, x1 + c, v + 8 * position);
+        winograd_cortex_m0_scalar_tile_row_s8(w, x1 + c, -1, x3 + c, v + 12 * position);
+        v += 2 * size;
+    }
+}
+
+#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
+/* The sums of products are assembly. */
+#else
+/* Adds the products of a channel of both tiles with its weights of 1, 2 or 4 output channels. */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_multiply_channel(
+    const struct winograd_cortex_m0_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t width,
+    int32_t *a,
+    int32_t *b)
+{
+    const int32_t x = w->has_words ? ((const int32_t *)(const void *)v)[0] : v[0];
+    const int32_t z = w->has_words ? ((const int32_t *)(const void *)v)[1] : v[1];
+
+    a[0] += x * weights[0];
+    b[0] += z * weights[0];
+    WINOGRAD_CORTEX_M0_SUMMED(a[0]);
+    WINOGRAD_CORTEX_M0_SUMMED(b[0]);
+    if (width > 1) {
+        a[1] += x * weights[1];
+        b[1] += z * weights[1];
+        WINOGRAD_CORTEX_M0_SUMMED(a[1]);
+        WINOGRAD_CORTEX_M0_SUMMED(b[1]);
+    }
+    if (width > 2) {
+        a[2] += x * weights[2];
+        b[2] += z * weights[2];
+        WINOGRAD_CORTEX_M0_SUMMED(a[2]);
+        WINOGRAD_CORTEX_M0_SUMMED(b[2]);
+        a[3] += x * weights[3];
+        b[3] += z * weights[3];
+        WINOGRAD_CORTEX_M0_SUMMED(a[3]);
+        WINOGRAD_CORTEX_M0_SUMMED(b[3]);
+    }
+}
+
+/* At each of the 16 positions: products with the weights of `width` output channels, summed over the input channels,
+   so many of which are in a `round` of the loop. Returns where the next weights are. */
+static WINOGRAD_CORTEX_M0_INLINE const int16_t *winograd_cortex_m0_scalar_multiply(
+    const struct winograd_cortex_m0_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t round,
+    int32_t width,
+    int32_t *sums)
+{
+    const int32_t size = w->has_words ? 4 : 2, rest = w->channels % round;
+    const int32_t *const end = sums + 16 * 2 * width;
+
+    do {
+        const int16_t *const v_end = v + (w->channels - rest) * size;
+        int32_t a[4] = { 0, 0, 0, 0 }, b[4] = { 0, 0, 0, 0 };
+
+        do {
+            WINOGRAD_CORTEX_M0_UNROLLED
+            for (int32_t c = 0; c < round; c++) {
+                winograd_cortex_m0_scalar_multiply_channel(w, v + c * size, weights + c * width, width, a, b);
+            }
+            v += round * size;
+            weights += round * width;
+        } while (v != v_end);
+        WINOGRAD_CORTEX_M0_UNROLLED
+        for (int32_t c = 0; c < rest; c++) {
+            winograd_cortex_m0_scalar_multiply_channel(w, v + c * size, weights + c * width, width, a, b);
+        }
+        v += rest * size;
+        weights += rest * width;
+        WINOGRAD_CORTEX_M0_UNROLLED
+        for (int32_t m = 0; m < width; m++) {
+            *sums++ = a[m];
+            *sums++ = b[m];
+        }
+    } while (sums != end);
+    return weights;
+}
+#endif
+
+/* The four outputs of a tile, row by row, times 4: At (sums) A, of sums that lie `step` apart. */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_tile_outputs(const int32_t *sums, int32_t step,
+    int32_t *outputs)
+{
+    WINOGRAD_CORTEX_M0_UNROLLED
+    for (int32_t j = 0; j < 4; j++) {
+        const int32_t p0 = sums[j * step], p1 = sums[(4 + j) * step];
+        const int32_t p2 = sums[(8 + j) * step], p3 = sums[(12 + j) * step];
+        const int32_t upper = p0 + p1 + p2, lower = p1 - p2 - p3;
+
+        if (j < 3) {
+            outputs[0] = j == 0 ? upper : outputs[0] + upper;
+            outputs[2] = j == 0 ? lower : outputs[2] + lower;
+        }
+        if (j > 0) {
+            outputs[1] = j == 1 ? upper : outputs[1] - upper;
+            outputs[3] = j == 1 ? lower : outputs[3] - lower;
+        }
+    }
 }
 
 /*
@@ -159,88 +331,26 @@ WINOGRAD_CORTEX_M0_CODE_ATTR static inline int8_t winograd_cortex_m0_conv1_code(
     return (int8_t)code;
 }
 
-/*
- * Winograd's F(2x2, 3x3), exact in integers: 16 products give 2x2 outputs, not 36. With d the 4x4 pixels that a tile of
- * outputs sees, g the 3x3 weights, Bt = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1], At = [1 1 1 0; 0 1 -1 -1] and
- * G = [2 0 0; 1 1 1; 1 -1 1; 0 0 2] / 2 (B, A and Gt: transposes), the outputs are At [(G g Gt) . (Bt d B)] A, summed
- * over the input channels, where "." multiplies element by element. The table holds 4 (G g Gt), which are integers, so
- * that outputs times 4 are computed. Elements of Bt d B are four pixels added or subtracted, and fit int16; no sum
- * leaves int32. Two tiles side by side are computed at the same time; their elements alternate.
- */
-
-enum {
-    winograd_cortex_m0_conv1_CHANNELS = 16, /* input channels */
-    winograd_cortex_m0_conv1_POSITION =
-    32 /* elements of one of the 16 positions in Bt d B: the channels of two tiles */
+/* winograd_cortex_m0_conv1: the image that tiles see. */
+WINOGRAD_CORTEX_M0_CONST_ATTR static const struct winograd_cortex_m0_scalar_winograd winograd_cortex_m0_conv1_image = {
+    .rows = 10, .columns = 10, .channels = 16,
+    .row_dilation = 1, .column_dilation = 1, .outside = -12, .has_words = 1
 };
-
-/* A row of Bt d B of both tiles, one channel: the difference of two rows of pixels, times B. */
-static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_conv1_sub_rows(const int8_t *p, const int8_t *q, int32_t *v)
-{
-    enum { STEP = winograd_cortex_m0_conv1_CHANNELS, POSITION = winograd_cortex_m0_conv1_POSITION };
-    const int32_t c0 = p[0] - q[0];
-    const int32_t c1 = p[STEP] - q[STEP];
-    const int32_t c2 = p[2 * STEP] - q[2 * STEP];
-    const int32_t c3 = p[3 * STEP] - q[3 * STEP];
-    const int32_t c4 = p[4 * STEP] - q[4 * STEP];
-    const int32_t c5 = p[5 * STEP] - q[5 * STEP];
-
-    v[0] = (c0 - c2);
-    v[1] = (c2 - c4);
-    v[POSITION] = (c1 + c2);
-    v[POSITION + 1] = (c3 + c4);
-    v[2 * POSITION] = (c2 - c1);
-    v[2 * POSITION + 1] = (c4 - c3);
-    v[3 * POSITION] = (c1 - c3);
-    v[3 * POSITION + 1] = (c3 - c5);
-}
-
-/* A row of Bt d B of both tiles, one channel: the sum of two rows of pixels, times B. */
-static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_conv1_add_rows(const int8_t *p, const int8_t *q, int32_t *v)
-{
-    enum { STEP = winograd_cortex_m0_conv1_CHANNELS, POSITION = winograd_cortex_m0_conv1_POSITION };
-    const int32_t c0 = p[0] + q[0];
-    const int32_t c1 = p[STEP] + q[STEP];
-    const int32_t c2 = p[2 * STEP] + q[2 * STEP];
-    const int32_t c3 = p[3 * STEP] + q[3 * STEP];
-    const int32_t c4 = p[4 * STEP] + q[4 * STEP];
-    const int32_t c5 = p[5 * STEP] + q[5 * STEP];
-
-    v[0] = (c0 - c2);
-    v[1] = (c2 - c4);
-    v[POSITION] = (c1 + c2);
-    v[POSITION + 1] = (c3 + c4);
-    v[2 * POSITION] = (c2 - c1);
-    v[2 * POSITION + 1] = (c4 - c3);
-    v[3 * POSITION] = (c1 - c3);
-    v[3 * POSITION + 1] = (c3 - c5);
-}
 
 /* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
 WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_transform(
     const int8_t *x, int32_t row, int32_t *v)
 {
-    enum { CHANNELS = winograd_cortex_m0_conv1_CHANNELS, POSITION = winograd_cortex_m0_conv1_POSITION };
-    const int8_t *x1 = x + row;
-    const int8_t *x2 = x1 + row;
-    const int8_t *x3 = x2 + row;
-
-    for (int32_t c = 0; c < CHANNELS; c++) {
-        winograd_cortex_m0_conv1_sub_rows(x + c, x2 + c, v);
-        winograd_cortex_m0_conv1_add_rows(x1 + c, x2 + c, v + 4 * POSITION);
-        winograd_cortex_m0_conv1_sub_rows(x2 + c, x1 + c, v + 8 * POSITION);
-        winograd_cortex_m0_conv1_sub_rows(x1 + c, x3 + c, v + 12 * POSITION);
-        v += 2;
-    }
+    winograd_cortex_m0_scalar_transform_s8(&winograd_cortex_m0_conv1_image, x, row, (int16_t *)(void *)v);
 }
 
 /* At each of the 16 positions: products with the weights of 1 output channel, summed over the input channels. */
 WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multiply1(
     const int32_t *v, const int16_t *weights, int32_t *sums)
 {
+#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
     const int32_t *const end = sums + 16 * 2;
 
-#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
     do {
         register int32_t a __asm__("r2");
         register int32_t b __asm__("r3");
@@ -318,63 +428,11 @@ WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multi
         sums[1] = b;
         sums += 2;
     } while (sums != end);
-#else
-    do {
-        int32_t a0 = 0;
-        int32_t b0 = 0;
-        int32_t x, z, w;
-
-        const int32_t *const v_end = v + 2 * 8 * 2;
-
-        do {
-            x = v[2 * 0];
-            z = v[2 * 0 + 1];
-            w = weights[1 * 0 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 1];
-            z = v[2 * 1 + 1];
-            w = weights[1 * 1 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 2];
-            z = v[2 * 2 + 1];
-            w = weights[1 * 2 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 3];
-            z = v[2 * 3 + 1];
-            w = weights[1 * 3 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 4];
-            z = v[2 * 4 + 1];
-            w = weights[1 * 4 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 5];
-            z = v[2 * 5 + 1];
-            w = weights[1 * 5 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 6];
-            z = v[2 * 6 + 1];
-            w = weights[1 * 6 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            x = v[2 * 7];
-            z = v[2 * 7 + 1];
-            w = weights[1 * 7 + 0];
-            a0 += x * w;
-            b0 += z * w;
-            v += 8 * 2;
-            weights += 8 * 1;
-        } while (v != v_end);
-        *sums++ = a0;
-        *sums++ = b0;
-    } while (sums != end);
-#endif
     return weights;
+#else
+    return winograd_cortex_m0_scalar_multiply(&winograd_cortex_m0_conv1_image, (const int16_t *)(const void *)v,
+        weights, 8, 1, sums);
+#endif
 }
 
 /* The output codes of two tiles in 1 channel: a quarter of At (sums) A, plus the bias. */
@@ -387,53 +445,17 @@ WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_outputs1(
         const int32_t c = m + (i >> 1);
         const int32_t bias = winograd_cortex_m0_conv1_bias[c];
         int8_t *const out = y + c + (i & 1) * 2 * COLUMN;
-        int32_t p0, p1, p2, p3, upper, lower, upper_left, upper_right, lower_left, lower_right;
+        int32_t outputs[4];
 
-        p0 = sums[0 * SUMS];
-        p1 = sums[4 * SUMS];
-        p2 = sums[8 * SUMS];
-        p3 = sums[12 * SUMS];
-        upper = p0 + p1 + p2;
-        lower = p1 - p2 - p3;
-        upper_left = upper;
-        lower_left = lower;
-        p0 = sums[1 * SUMS];
-        p1 = sums[5 * SUMS];
-        p2 = sums[9 * SUMS];
-        p3 = sums[13 * SUMS];
-        upper = p0 + p1 + p2;
-        lower = p1 - p2 - p3;
-        upper_left += upper;
-        upper_right = upper;
-        lower_left += lower;
-        lower_right = lower;
-        p0 = sums[2 * SUMS];
-        p1 = sums[6 * SUMS];
-        p2 = sums[10 * SUMS];
-        p3 = sums[14 * SUMS];
-        upper = p0 + p1 + p2;
-        lower = p1 - p2 - p3;
-        upper_left += upper;
-        upper_right -= upper;
-        lower_left += lower;
-        lower_right -= lower;
-        p0 = sums[3 * SUMS];
-        p1 = sums[7 * SUMS];
-        p2 = sums[11 * SUMS];
-        p3 = sums[15 * SUMS];
-        upper = p0 + p1 + p2;
-        lower = p1 - p2 - p3;
-        upper_right -= upper;
-        lower_right -= lower;
-
+        winograd_cortex_m0_scalar_tile_outputs(sums, SUMS, outputs);
         out[0] = winograd_cortex_m0_conv1_code(
-            bias + (upper_left >> 2), winograd_cortex_m0_conv1_multiplier[c]);
+            bias + (outputs[0] >> 2), winograd_cortex_m0_conv1_multiplier[c]);
         out[COLUMN] = winograd_cortex_m0_conv1_code(
-            bias + (upper_right >> 2), winograd_cortex_m0_conv1_multiplier[c]);
+            bias + (outputs[1] >> 2), winograd_cortex_m0_conv1_multiplier[c]);
         out[ROW] = winograd_cortex_m0_conv1_code(
-            bias + (lower_left >> 2), winograd_cortex_m0_conv1_multiplier[c]);
+            bias + (outputs[2] >> 2), winograd_cortex_m0_conv1_multiplier[c]);
         out[ROW + COLUMN] = winograd_cortex_m0_conv1_code(
-            bias + (lower_right >> 2), winograd_cortex_m0_conv1_multiplier[c]);
+            bias + (outputs[3] >> 2), winograd_cortex_m0_conv1_multiplier[c]);
         sums++;
     }
 }

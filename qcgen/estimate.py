@@ -27,6 +27,9 @@ OPERATOR = 0.3
 SMALL = 20
 """Operations of a function that gcc inlines wherever it is called, though nothing asks for it."""
 
+LARGE = 100
+"""Operations of a function of the library that takes numbers for which gcc folds most of it."""
+
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(r"register [^;]*;")
 _ASSEMBLY = re.compile(r"__asm__\s*(?:volatile)?\s*\((.*?)\);", re.DOTALL)
@@ -162,7 +165,7 @@ class _Text:
                     continue
                 size, of_library = self._parts(callee)
                 once |= of_library
-                if self.owners[callee] is None and size >= SMALL and self._functions[callee].has_layer:
+                if self.owners[callee] is None and size >= (SMALL if self._functions[callee].has_layer else LARGE):
                     once |= {callee}
                 else:
                     own += max(size - 1, 0.0) * count

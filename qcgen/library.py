@@ -1,8 +1,8 @@
 """The library: C functions of ``templates/library/``, of which a generated file gets those that it uses.
 
-Its files are C as compilers take it, but for scalar.h.jinja, whose assembly differs by instruction set. Names there
-begin with ``qcgen_`` or ``QCGEN_``; a generated file has its own prefix in that place. A file is a preamble, which is
-not copied, then pieces: functions and what belongs to them, with blank lines between.
+Its files are C as compilers take it. Names there begin with ``qcgen_`` or ``QCGEN_``; a generated file has its own
+prefix in that place. A file is a preamble, which is not copied, then pieces: functions and what belongs to them, with
+blank lines between.
 """
 
 from __future__ import annotations
@@ -33,16 +33,27 @@ FILES = (
     "dsp_depthwise.h",
     "dsp_winograd.h",
     "helium.h",
-    "scalar.h.jinja",
+    "scalar.h",
+    "scalar_windows.h",
+    "scalar_winograd.h",
+    "scalar_depthwise.h",
     "dot.h",
 )
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
-_OF_BYTES = ("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h")
+_OF_BYTES = (
+    *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h"),
+    *("scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h"),
+)
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
 _UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}
 _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
+
+_ISAS = {"THUMB1": "armv6-m", "ARMV7_M": "armv7-m", "RV32M": "rv32m"}
+"""The instruction sets whose assembly stands behind ``#if QCGEN_IS_...``."""
+
+_CONDITION = re.compile(r"#(?:el)?if QCGEN_IS_(\w+)")
 
 _OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
@@ -84,11 +95,42 @@ def with_unsigned(name: str, text: str) -> str:
     return f"{text}\n{_SIGNED.sub(lambda found: _UNSIGNED[found[0]], body)}"
 
 
+def for_isa(text: str, isa: str) -> str:
+    """The text of a file without the assembly of other instruction sets than ``isa``, "" for none."""
+    found: list[str] = []
+    around: list[_Branches] = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("#if"):
+            around.append(_Branches())
+        if line.startswith("#endif") and not around.pop().is_written:
+            continue
+        if line.startswith(("#if", "#el")):
+            *outer, own = around
+            condition = _CONDITION.match(line)
+            own.is_kept = condition is None or _ISAS[condition[1]] == isa
+            if not own.is_written and line.startswith("#el"):
+                line = line.replace("#elif", "#if")
+                if line.startswith("#else"):
+                    continue
+            own.is_written |= own.is_kept and all(each.is_kept for each in outer)
+        if all(each.is_kept for each in around):
+            found.append(line)
+    return "".join(found)
+
+
 @cache
 def reserved() -> frozenset[str]:
     """What nodes cannot be named, in front of an underscore or alone: names of the library's functions and macros."""
     texts = (with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
     return frozenset(name.strip("_") for text in texts for name in _NAME.findall(text))
+
+
+@dataclass
+class _Branches:
+    """Those of an #if: whether the one that is read is kept, and whether the #if is written."""
+
+    is_kept: bool = True
+    is_written: bool = False
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
 DSP_CORES = ("cortex-m4", "cortex-m33")
 DSP_FILES = [name for name in FILES if name.startswith("dsp")]
-CORES = {"helium.h": ("cortex-m55",), **dict.fromkeys(DSP_FILES, DSP_CORES)}
+SCALAR_CORES = ("cortex-m0", "cortex-m3", "rv32imc")
+CORES = {"helium.h": ("cortex-m55",), "scalar.h": SCALAR_CORES, **dict.fromkeys(DSP_FILES, DSP_CORES)}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'
@@ -137,6 +138,25 @@ def test_a_struct_is_a_piece_that_functions_need():
 def test_a_node_with_the_name_of_a_function_gets_another_symbol(isa):
     names = {name for piece in rendered(isa).pieces for name in piece.defined}
     assert {name for name in names if node_names([(name, "Relu")], "net") == (name,)} == set()
+
+
+def test_a_file_has_no_assembly_of_another_instruction_set():
+    assembly = {isa: "".join(rendered(isa).needed(["net_scalar_group(&p, &w, 2, &s);"], "net")) for isa in ISAS}
+    assert "__asm__" not in assembly[""]
+    assert "muls r2" in assembly["armv6-m"]
+    assert "mla r8" in assembly["armv7-m"]
+    assert "#if NET_IS_ARMV7_M && !defined(NET_KEEP_R9)" in assembly["armv7-m"]
+    assert "mla r8" not in assembly["armv6-m"]
+    assert assembly["rv32m"] == assembly[""]
+
+
+def test_branches_for_other_instruction_sets_are_left_out():
+    text = "#if QCGEN_IS_THUMB1\none\n#elif QCGEN_IS_RV32M\ntwo\n#else\n#if OTHER\nthree\n#endif\nfour\n#endif\n"
+    assert library.for_isa(text, "") == "#if OTHER\nthree\n#endif\nfour\n"
+    assert library.for_isa(text, "rv32m") == (
+        "#if QCGEN_IS_RV32M\ntwo\n#else\n#if OTHER\nthree\n#endif\nfour\n#endif\n"
+    )
+    assert library.for_isa("#if QCGEN_IS_THUMB1\n#if OTHER\none\n#else\ntwo\n#endif\n#endif\n", "") == ""
 
 
 def test_a_file_gets_the_functions_that_it_calls_what_these_need_and_no_other():

@@ -153,7 +153,7 @@ MUTANTS = {
         "depthwise_nhwc", "kernels/portable/conditions.c.jinja", ">= IN_{{ a.label }}", "> IN_{{ a.label }}",
     ),
     "a Winograd transform": (
-        "winograd_cortex_m3", "kernels/scalar/winograd.c.jinja", "{{ cast }}(c1 - c3)", "{{ cast }}(c3 - c1)",
+        "winograd_cortex_m3", "library/scalar_winograd.h", "c[1] - c[3], c[3]", "c[3] - c[1], c[3]",
     ),
     "a word of two sums": (
         "conv_cortex_m4", "library/dsp.h", "both - (uint32_t)low", "both + (uint32_t)low",

@@ -14,7 +14,7 @@ from qcgen.ir.context import LayerField, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
-from qcgen.library import FILES, Library, templates, with_unsigned
+from qcgen.library import FILES, Library, for_isa, templates, with_unsigned
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import placeable
 from qcgen.render.filters import (
@@ -114,13 +114,8 @@ def filled(template: str, context: Mapping[str, object]) -> str:
 @cache
 def library(isa: str) -> Library:
     """The C functions that kernels call, with the assembly of an instruction set."""
-    return Library(_library_file(name, isa) for name in FILES)
-
-
-def _library_file(name: str, isa: str) -> str:
-    if name.endswith(".jinja"):
-        return environment().get_template(f"library/{name}").render(isa=isa)
-    return with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii"))
+    texts = (with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
+    return Library(for_isa(text, isa) for text in texts)
 
 
 def needed(plan: Plan, texts: Sequence[str], names: Iterable[str] = ()) -> list[str]:

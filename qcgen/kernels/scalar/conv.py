@@ -72,7 +72,7 @@ class PixelsByFour(Context):
     is_looped: bool  # there are four or more
     pairs_of_few: tuple[Pair, ...]  # the windows that are widened together if there are fewer
     has_overlap: bool  # fours leave pixels over: the last four end with the image
-    last: tuple[int, ...]  # the position of the first of the last four
+    last: tuple[int, ...]  # the position of the first of the last four, on four axes
     is_split: bool  # there are several images
 
 
@@ -203,8 +203,9 @@ def kept_blocks(s: Segment, taps: int) -> KeptBlocks:
 
 
 def last_block(g: ConvGeometry) -> tuple[int, ...]:
-    """The position of the first pixel of the last block."""
-    return tuple(int(i) for i in np.unravel_index(max(prod(g.output) - BLOCK, 0), g.output))
+    """The position of the first pixel of the last block, on four axes, those that the image lacks first."""
+    at = np.unravel_index(max(prod(g.output) - BLOCK, 0), g.output)
+    return (*[0] * (4 - g.rank), *map(int, at))
 
 
 CONV = Kernel("scalar/conv", ConvContext, frozenset({"scalar"}), why_not, prepare)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -29,18 +29,17 @@ class Core:
 
     At most ``group`` outputs are summed at the same time, and those of at most ``columns`` elements of a row: what its
     registers hold. ``reloads``: an element is loaded again for each weight, because there is no register to keep it in.
-    ``is_fenced``: the compiler must be kept from loading everything at first. ``is_unsigned``: the core extends bytes
-    without sign when it loads them, so codes of int8 are moved to 0..255. ``lanes`` channels are copied at a time.
-    ``max_offset`` is the greatest offset that a load's instruction can hold, where that matters.
+    ``is_unsigned``: the core extends bytes without sign when it loads them, so codes of int8 are moved to 0..255.
+    ``lanes`` channels are copied at a time.
+    ``max_offset`` is the greatest offset that a load's instruction can hold, 0 where that does not matter.
     """
 
     group: int
     columns: int
     reloads: bool
-    is_fenced: bool
     is_unsigned: bool
     lanes: int
-    max_offset: int | None = None
+    max_offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,74 +55,23 @@ class SteppedAxis(PlaneAxis):
 
 
 @dataclass(frozen=True)
-class Weight:
-    """A weight by its row and column in the kernel."""
-
-    row: int
-    column: int
-
-
-@dataclass(frozen=True)
-class Place:
-    """An element of the plane, counted from where a group begins: rows, and bytes in the row."""
-
-    row: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Tap:
-    """A tap of a group of windows: its weight, and for some outputs the place of the element in the plane.
-
-    ``is_last``: the last of a row of the kernel. Behind it the pointer to the plane ``moves`` that many rows on; places
-    are counted from where it is.
-    """
-
-    weight: Weight
-    places: tuple[tuple[int, Place], ...]
-    is_last: bool
-    moves: int = 0
-
-
-@dataclass(frozen=True)
 class RowGroups(OutputGroups):
-    """Neighbours of a row by the taps that are written out for them; ``step`` is in bytes.
-
-    ``skipped`` are the weights of each output's taps that lie on padding in every row: these are left out.
-    """
-
-    taps: tuple[Tap, ...]
-    skipped: tuple[tuple[Weight, ...], ...]
-
-    @property
-    def moved(self) -> int:
-        """The rows that the pointer to the plane has moved on behind the last tap."""
-        return sum(tap.moves for tap in self.taps)
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether some tap is not in the first row of the plane."""
-        return self.moved > 0 or any(place.row for tap in self.taps for _, place in tap.places)
-
-    @property
-    def range(self) -> range:
-        """The outputs."""
-        return range(self.outputs)
+    """Neighbours of a row, whose sums are taken at the same time; ``step`` is in bytes."""
 
     @property
     def sums(self) -> tuple[tuple[str, str], ...]:
         """Each sum and where its code goes, in C: as many as outputs, which a template cannot collect in a list."""
-        places = ("out", "out + COLUMN", *(f"out + {i} * COLUMN" for i in self.range[2:]))
-        return tuple((f"sum{i}", places[i]) for i in self.range)
+        places = ("out", "out + COLUMN", *(f"out + {i} * COLUMN" for i in range(2, self.outputs)))
+        return tuple((f"sums[{i}]", places[i]) for i in range(self.outputs))
 
 
 def core(setting: Setting) -> Core:
     """What the registers of the core hold."""
     if setting.target.registers <= FEW:
-        return Core(group=4, columns=16, reloads=True, is_fenced=False, is_unsigned=True, lanes=1, max_offset=31)
+        return Core(group=4, columns=16, reloads=True, is_unsigned=True, lanes=1, max_offset=31)
     if setting.target.registers <= SOME:
-        return Core(group=6, columns=13, reloads=False, is_fenced=False, is_unsigned=False, lanes=4)
-    return Core(group=3, columns=12, reloads=False, is_fenced=True, is_unsigned=False, lanes=1)
+        return Core(group=6, columns=13, reloads=False, is_unsigned=False, lanes=4)
+    return Core(group=3, columns=12, reloads=False, is_unsigned=False, lanes=1)
 
 
 def stepped_axes(g: ConvGeometry, how: Core) -> tuple[SteppedAxis, SteppedAxis]:
@@ -217,10 +165,8 @@ def rows_of(g: ConvGeometry, how: Core) -> Rows:
     """The rows of an image of one or two axes."""
     height, width = stepped_axes(g, how)
     lanes = min(how.lanes, g.in_channels)
-    groups = row_groups(height, width, how, lanes)
+    groups = row_groups(width, how, lanes)
     plane = plane_of(height, width, lanes, sum(group.count for group in groups))
-    if how.max_offset is not None:
-        groups = tuple(moving(group, plane.row, how.max_offset) for group in groups)
     return Rows(how, height, width, groups, plane)
 
 
@@ -233,44 +179,10 @@ def plane_of(height: SteppedAxis, width: SteppedAxis, lanes: int, groups: int) -
     return Plane(lanes, row, pad, band, row * ((band - 1) * height.stride + height.span))
 
 
-def row_groups(height: SteppedAxis, width: SteppedAxis, how: Core, lanes: int) -> tuple[RowGroups, ...]:
-    """The outputs of a row in groups of one size or two; a row that is one group leaves out what lies on padding."""
+def row_groups(width: SteppedAxis, how: Core, lanes: int) -> tuple[RowGroups, ...]:
+    """The outputs of a row in groups of one size or two."""
     sizes = _sizes(width, how)
-    if len(sizes) == 1:
-        return (_group(height, width, lanes, sizes[0], 1, is_row=True),)
-    return tuple(_group(height, width, lanes, size, sizes.count(size), is_row=False) for size in dict.fromkeys(sizes))
-
-
-def _group(height: SteppedAxis, width: SteppedAxis, lanes: int, outputs: int, count: int, *, is_row: bool) -> RowGroups:
-    taps: list[Tap] = []
-    skipped: list[list[Weight]] = [[] for _ in range(outputs)]
-    for r, k in product(range(height.kernel), range(width.kernel)):
-        weight = Weight(r, k)
-        places = []
-        for i in range(outputs):
-            column = i * width.stride + k * width.dilation - (width.pad if is_row else 0)
-            if is_row and not 0 <= column < width.copied:
-                skipped[i].append(weight)
-            else:
-                places.append((i, Place(r * height.dilation, lanes * column)))
-        taps.append(Tap(weight, tuple(places), is_last=k == width.kernel - 1 and r < height.kernel - 1))
-    return RowGroups(outputs, count, lanes * outputs * width.stride, tuple(taps), tuple(map(tuple, skipped)))
-
-
-def moving(group: RowGroups, row: int, max_offset: int) -> RowGroups:
-    """The group with a pointer that moves on to rows of the kernel with elements beyond ``max_offset``."""
-    taps, base = list(group.taps), 0
-    for r in sorted({tap.weight.row for tap in taps})[1:]:
-        [last] = [i for i, tap in enumerate(taps) if tap.is_last and tap.weight.row == r - 1]
-        places = [place for tap in taps if tap.weight.row == r for _, place in tap.places]
-        if any((place.row - base) * row + place.offset > max_offset for place in places):
-            taps[last] = replace(taps[last], moves=places[0].row - base)
-            base = places[0].row
-        for i, tap in enumerate(taps):
-            if tap.weight.row == r:
-                moved = tuple((output, replace(place, row=place.row - base)) for output, place in tap.places)
-                taps[i] = replace(tap, places=moved)
-    return replace(group, taps=tuple(taps))
+    return tuple(RowGroups(size, sizes.count(size), lanes * size * width.stride) for size in dict.fromkeys(sizes))
 
 
 MAX_TAPS = 64  # written out one by one
@@ -285,13 +197,13 @@ class PlaneRows(Context):
     images: Images
     tap_type: str  # of C, of an element of the plane
     reloads: bool  # elements are loaded again for each weight
-    is_fenced: bool  # loads are kept behind the products of the row before
     height: SteppedAxis  # the first axis of the plane
     width: SteppedAxis  # the axis of its rows
     groups: tuple[RowGroups, ...]  # of the outputs of a row
     plane: Plane
-    is_row: bool  # a row is one group
-    reads_rows: bool  # sums are taken from more than one row
+    row_pad: int  # columns that windows begin before the plane's row,
+    row_columns: int  # and those of a row; a row that is one group leaves out what lies beyond
+    max_offset: int  # of a load's instruction, 0 if that does not matter
     rows_left: int  # bytes from behind a row's last group to the next row of windows
     copies: Unrolled  # the loop that copies a row
     is_padded: bool  # the plane has padding
@@ -307,12 +219,10 @@ class DepthwiseContext(Context):
     conv: IntegerConv
     rows: PlaneRows
     weight_type: str  # of C
-    weights: tuple[tuple[int, Weight], ...]  # those that are read, each with its number
     taps: int  # weights of a channel
     fast: FastOutput
     shift: int  # what is added to a code in the plane
     padding: int  # what stands outside the image
-    has_skipped: bool  # taps that lie on padding in every row are left out of sums
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -324,8 +234,14 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     reason = why_taps(prod(op.geometry.kernel), MAX_TAPS) or why_wraps(_packed(op, setting))
     if reason is not None:
         return reason
-    is_beside = not _used(rows_of(op.geometry, core(setting)).groups, padding=0)
-    return "none of its taps meets the image" if is_beside else None
+    planned = rows_of(op.geometry, core(setting))
+    return None if planned.count > 1 or _is_met(planned.width) else "none of its taps meets the image"
+
+
+def _is_met(width: SteppedAxis) -> bool:
+    """Whether a tap of a row lies on the image."""
+    taps = product(range(width.output), range(width.kernel))
+    return any(0 <= i * width.stride + k * width.dilation - width.pad < width.copied for i, k in taps)
 
 
 def _packed(op: Conv, setting: Setting) -> Packed:
@@ -341,12 +257,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         conv=integer_conv(op, packed),
         rows=_plane_rows(op, planned),
         weight_type=packed.weights_type,
-        weights=_used(planned.groups, packed.padding),
         taps=prod(op.geometry.kernel),
         fast=scalar_output(op, packed),
         shift=packed.x_shift,
         padding=packed.padding,
-        has_skipped=packed.padding != 0 and any(any(group.skipped) for group in planned.groups),
     )
     return Prepared(
         _constants(op, packed, planned),
@@ -372,13 +286,13 @@ def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
         images=images(op.geometry),
         tap_type="uint8_t" if how.is_unsigned else op.x.dtype.c,
         reloads=how.reloads,
-        is_fenced=how.is_fenced,
         height=planned.height,
         width=width,
         groups=planned.groups,
         plane=planned.plane,
-        is_row=planned.count == 1,
-        reads_rows=planned.count == 1 or any(group.has_rows for group in planned.groups),
+        row_pad=width.pad if planned.count == 1 else 0,
+        row_columns=width.copied if planned.count == 1 else width.reached,
+        max_offset=how.max_offset,
         rows_left=planned.rows_left,
         copies=unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
         is_padded=planned.has_padding,
@@ -397,12 +311,6 @@ def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]
         Constants("bias", "int32_t", packed.bias, "initial accumulators."),
         *output_constants(packed),
     )
-
-
-def _used(groups: tuple[RowGroups, ...], padding: int) -> tuple[tuple[int, Weight], ...]:
-    """The weights that the C reads, each with its number."""
-    taps = groups[0].taps
-    return tuple((i, tap.weight) for i, tap in enumerate(taps) if tap.places or padding)
 
 
 DEPTHWISE = Kernel("scalar/depthwise", DepthwiseContext, frozenset({"scalar"}), why_not, prepare)

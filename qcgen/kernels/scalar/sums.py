@@ -57,33 +57,17 @@ def core_of(target: Target) -> Core:
 
 @dataclass(frozen=True)
 class ElementGroup:
-    """Groups of ``size`` elements, ``elements`` in all, that lie ``offset`` elements behind the pointers.
-
-    ``has_words``: factors are words.
-    """
+    """A group of ``size`` elements that lie ``offset`` elements behind the pointers."""
 
     size: int
     offset: int
-    elements: int
-    has_words: bool
-
-    @property
-    def range(self) -> range:
-        """The elements."""
-        return range(self.offset, self.offset + self.elements)
-
-    @property
-    def name(self) -> str:
-        """The C function that adds it to the sums of one channel."""
-        word = "word_" if self.has_words else ""
-        return f"{word}group{self.size}" if self.elements == self.size else f"two_{word}groups{self.size}"
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """Groups that ``name`` adds, at these ``offsets``."""
+    """Groups of ``size`` elements at these ``offsets``."""
 
-    name: str
+    size: int
     offsets: tuple[int, ...]
 
 
@@ -109,21 +93,19 @@ class Loop:
     def copies(self) -> tuple[ElementGroup, ...]:
         """The groups of a round."""
         size = self.grouping.size
-        return tuple(ElementGroup(size, copy * self.step, self.step, self.has_words) for copy in self.steps.copies)
+        return tuple(ElementGroup(size, offset) for offset in range(0, self.elements, size))
 
     @property
     def rest_groups(self) -> tuple[ElementGroup, ...]:
         """The groups behind the last round."""
         starts = np.cumsum([0, *self.rest])[:-1].tolist()
-        return tuple(
-            ElementGroup(size, start, size, self.has_words) for size, start in zip(self.rest, starts, strict=True)
-        )
+        return tuple(ElementGroup(size, start) for size, start in zip(self.rest, starts, strict=True))
 
     @staticmethod
     def repeated(groups: tuple[ElementGroup, ...]) -> tuple[Repeated, ...]:
         """The groups, those of a size that follow each other taken together."""
-        runs = groupby(groups, key=lambda group: group.name)
-        return tuple(Repeated(name, tuple(group.offset for group in run)) for name, run in runs)
+        runs = groupby(groups, key=lambda group: group.size)
+        return tuple(Repeated(size, tuple(group.offset for group in run)) for size, run in runs)
 
     @property
     def rest_elements(self) -> int:

@@ -7,9 +7,8 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
-from qcgen.kernels.unroll import Unrolled, unrolled
-from qcgen.kernels.windows import Runs
+from qcgen.kernels.axes import any_at_border, axes
+from qcgen.kernels.unroll import unrolled
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
 FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself
@@ -18,81 +17,33 @@ MAX_RUNS = 32  # of a window: the C function keeps pointers to those of two wind
 
 
 @dataclass(frozen=True)
-class AlternatingRun:
-    """The ``places`` of a run's words, and how far behind them those of the next run are counted from."""
-
-    places: tuple[int, ...]
-    step: int
-
-
-@dataclass(frozen=True)
-class WidenedWindow(Runs):
-    """A window as ``runs`` of ``run`` elements, each widened by ``steps``.
+class WidenedWindow:
+    """A window as ``runs`` of ``run`` elements, which are widened in rounds of ``round`` of them.
 
     ``is_gathered``: at the border, rows of taps that leave the image are collected beforehand; otherwise runs there
-    are single taps, which leave the image as a whole. ``is_positioned``: windows do
-    not follow each other pixel by pixel.
+    are single taps, which leave the image as a whole. ``is_positioned``: windows do not follow each other pixel by
+    pixel. ``axes`` are the numbers of four structs, of axes that the image lacks first.
     """
 
+    axes: tuple[tuple[int, ...], ...]
     runs: int
     run: int
+    is_rows: bool
+    has_border: bool
     is_positioned: bool
     is_gathered: bool
-    steps: Unrolled
+    round: int
     is_by_word: bool = False
 
     def by_word(self) -> WidenedWindow:
-        """The same window for sums by word."""
-        steps = unrolled(self.run // 2, max(1, self.steps.unroll // 2))
-        return replace(self, is_by_word=True, steps=steps)
+        """The same window for sums by word, whose rounds are whole pairs of elements."""
+        pairs = unrolled(self.run // 2, max(1, self.round // 2))
+        return replace(self, is_by_word=True, round=2 * max(1, pairs.unroll))
 
     @property
     def can_be_by_word(self) -> bool:
         """Whether the words of two elements may lie side by side: pairs may begin in one run and end in the next."""
         return self.run % 2 == 0 or self.runs == 1 or self.run <= MAX_ALTERNATING
-
-    @property
-    def alternates(self) -> bool:
-        """Whether every second run begins with the second element of a pair."""
-        return self.is_by_word and self.run % 2 == 1 and self.runs > 1
-
-    @property
-    def has_tail(self) -> bool:
-        """Whether the only run ends with the first element of a pair."""
-        return self.is_by_word and self.run % 2 == 1 and self.runs == 1
-
-    @property
-    def is_filled(self) -> bool:
-        """Whether a word of 0 makes the elements even in number."""
-        return self.is_by_word and self.run * self.runs % 2 == 1
-
-    @property
-    def tail(self) -> int:
-        """The element behind all pairs of the run, counted from those behind the last round."""
-        return 2 * self.steps.rest
-
-    @property
-    def runs_of_two(self) -> tuple[AlternatingRun, AlternatingRun]:
-        """Where the words of a run lie that begins with the first element of a pair, and of the one behind it."""
-        return (
-            AlternatingRun(tuple(4 * (k // 2) + k % 2 for k in range(self.run)), 2 * (self.run - 1)),
-            AlternatingRun(tuple(4 * (k // 2) + k % 2 for k in range(1, self.run + 1)), 2 * (self.run + 1)),
-        )
-
-    @property
-    def widened(self) -> int:
-        """The elements of a round of the loop that widens."""
-        return self.steps.unroll * (2 if self.is_by_word else 1)
-
-    @property
-    def wrapping(self) -> tuple[Axis, ...]:
-        """The axes on which the next pixel may be the first again, innermost first."""
-        return tuple(replace(axis, indent=INDENT * i) for i, axis in enumerate(self.axes[:0:-1]))
-
-    @property
-    def wrapped(self) -> str:
-        """The indent within all of them."""
-        return INDENT * (len(self.axes) - 1)
 
 
 def window(g: ConvGeometry, unroll: int) -> WidenedWindow:
@@ -108,12 +59,18 @@ def window(g: ConvGeometry, unroll: int) -> WidenedWindow:
     is_rows = is_row and (is_gathered or not has_border)
     run = g.in_channels * (g.kernel[-1] if is_rows else 1)
     return WidenedWindow(
-        axes=spatial,
-        is_rows=is_rows,
-        depth=0,
+        axes=_numbers(g),
         runs=g.taps // run,
         run=run,
+        is_rows=is_rows,
+        has_border=has_border,
         is_positioned=prod(g.kernel) > 1 or g.is_padded or set(g.strides) != {1},
         is_gathered=is_gathered,
-        steps=Unrolled(run, 1, run, 0) if unroll == 1 else unrolled(run, unroll),
+        round=run if unroll == 1 else unrolled(run, unroll).unroll,
     )
+
+
+def _numbers(g: ConvGeometry) -> tuple[tuple[int, ...], ...]:
+    """For each of four axes the image, the outputs, kernel, stride, dilation and padding along it."""
+    own = zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True)
+    return (*[(1, 1, 1, 1, 1, 0)] * (4 - g.rank), *own)

@@ -79,17 +79,15 @@ class WinogradContext(Context):
     conv: IntegerConv
     images: Images
     fast: FastOutput
-    position: int  # elements of one of the 16 positions of Bt d B
     padding: int  # the element outside the image
     gathers: bool  # the pixels of some tiles are collected,
     gathers_all: bool  # of all tiles
     blocks: tuple[TileBlocks, ...]  # of output channels
     steps: Unrolled  # the loop over input channels
     element_type: str  # of Bt d B in C
-    is_thumb1_core: bool  # the sums are assembly of Thumb's first instruction set:
+    has_words: bool  # they are words, and the sums are assembly of Thumb's first instruction set:
     thumb1_round: Thumb1Channels  # of a round of the loop,
     thumb1_rest: Thumb1Channels  # and behind the last round
-    positions: tuple[tuple[int, ...], ...]  # the numbers of the 16 positions
     out_column: int  # from one output of a tile to the next, in elements
     out_row: int  # from one row of a tile's outputs to the next
 
@@ -153,7 +151,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         conv=integer_conv(op, packed),
         images=images(g),
         fast=scalar_output(op, packed),
-        position=2 * g.in_channels,
         padding=packed.padding,
         gathers=gathers,
         gathers_all=gathers_all,
@@ -161,10 +158,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         steps=steps,
         # Thumb's first instruction set loads several words by one instruction, but no int16 without an index.
         element_type="int32_t" if core.is_thumb1 else "int16_t",
-        is_thumb1_core=core.is_thumb1,
+        has_words=core.is_thumb1,
         thumb1_round=_thumb1_channels(steps.unroll),
         thumb1_rest=_thumb1_channels(steps.rest),
-        positions=tuple(tuple(range(4 * i, 4 * i + 4)) for i in range(4)),
         out_column=g.out_channels * g.dilations[1],
         out_row=g.out_channels * g.output[1] * g.dilations[0],
     )

@@ -27,9 +27,6 @@ OPERATOR = 0.3
 SMALL = 20
 """Operations of a function that gcc inlines wherever it is called, though nothing asks for it."""
 
-LARGE = 100
-"""Operations of a function of the library that takes numbers for which gcc folds most of it."""
-
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(r"register [^;]*;")
 _ASSEMBLY = re.compile(r"__asm__\s*(?:volatile)?\s*\((.*?)\);", re.DOTALL)
@@ -71,10 +68,16 @@ def code_bytes(plan: Plan) -> tuple[int, ...]:
     return (*calls, round(rest * ANY_KERNEL.code) + CALL_BYTES * (len(plan.steps) + 4 * entries))
 
 
-def operations(plan: Plan) -> tuple[float, ...]:
-    """Of the functions of each call, those that it shares in equal parts, then of all that belong to none."""
+def operations(plan: Plan, *, joins: bool = True) -> tuple[float, ...]:
+    """Of the functions of each call, those that it shares in equal parts, then of all that belong to none.
+
+    ``joins``: of functions that are alike the first one counts, as gcc makes them one unless it is told not to.
+    """
     texts = bodies(plan)
-    text = _Text({None: needed(plan, texts), **{index: [text] for index, text in enumerate(texts)}})
+    folded = {index: _named(plan.prefix, call.folded) for index, call in enumerate(plan.calls)}
+    text = _Text(
+        {None: needed(plan, texts), **{index: [text] for index, text in enumerate(texts)}}, folded, joins=joins
+    )
     sums = [0.0] * (len(plan.calls) + 1)
     for name, count in text.alone.items():
         owner = text.owners[name]
@@ -93,17 +96,32 @@ def operations(plan: Plan) -> tuple[float, ...]:
     return tuple(sums)
 
 
-class _Text:
-    """The functions of C texts by their owners, and how much each becomes that is not inlined."""
+def _named(prefix: str, folded: Mapping[str, float]) -> dict[str, float]:
+    """The same by the names that the functions have in a file."""
+    return {f"{prefix}_{name}{kind}": count for name, count in folded.items() for kind in ("", "_s8", "_u8")}
 
-    def __init__(self, texts: Mapping[int | None, Sequence[str]]) -> None:
+
+class _Text:
+    """The functions of C texts by their owners, and how much each becomes that is not inlined.
+
+    ``folded``: of an owner those of the library whose calls count so much in its functions.
+    """
+
+    def __init__(
+        self,
+        texts: Mapping[int | None, Sequence[str]],
+        folded: Mapping[int, Mapping[str, float]] | None = None,
+        *,
+        joins: bool = True,
+    ) -> None:
+        self._folded = folded or {}
+        self._joins = joins
         self.owners: dict[str, int | None] = {}
         self._functions: dict[str, _FunctionText] = {}
-        macros: dict[str, float] = {}
+        macros: dict[str, str] = {}
         for owner, own in texts.items():
             text = _compiled("".join(own))
-            for name, assembly in _MACRO.findall(text):
-                macros[name] = _instructions(assembly, macros)
+            macros |= _MACRO.findall(text)
             for each in functions(text):
                 self.owners[each.name] = owner
                 self._functions[each.name] = _function(each, macros)
@@ -135,6 +153,8 @@ class _Text:
 
     def _meaning(self, name: str) -> str:
         """The body with what its functions mean in place of their names: equal for functions that gcc makes one."""
+        if not self._joins:
+            return name
         if name not in self._meanings:
             body = self._functions[name].body
             meant = _CALL.sub(
@@ -157,7 +177,12 @@ class _Text:
             self._sizes[name] = 0.0, frozenset()  # no function calls itself
             function = self._functions[name]
             own, once = function.operations, frozenset[str]()
+            owner = self.owners[name]
+            folded = {} if owner is None else self._folded.get(owner, {})
             for callee, count in function.calls.items():
+                if callee in folded:
+                    own += max(folded[callee] - 1, 0.0) * count
+                    continue
                 if callee not in self._functions:
                     continue
                 if not self._is_inlined(callee):
@@ -165,7 +190,7 @@ class _Text:
                     continue
                 size, of_library = self._parts(callee)
                 once |= of_library
-                if self.owners[callee] is None and size >= (SMALL if self._functions[callee].has_layer else LARGE):
+                if self.owners[callee] is None and size >= SMALL and self._functions[callee].has_layer:
                     once |= {callee}
                 else:
                     own += max(size - 1, 0.0) * count
@@ -200,7 +225,7 @@ def _compiled(text: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _instructions(assembly: str, macros: Mapping[str, float]) -> float:
+def _instructions(assembly: str, macros: Mapping[str, str]) -> float:
     """How many instructions a statement of assembly has, those of macros and of repetitions included."""
     total, times = 0.0, 1
     for found in _INSTRUCTION.finditer(assembly.split(": [")[0]):
@@ -211,11 +236,11 @@ def _instructions(assembly: str, macros: Mapping[str, float]) -> float:
         elif found["end"]:
             times = 1
         else:
-            total += times * (macros.get(found["macro"], 0.0) if found["macro"] else 1)
+            total += times * (_instructions(macros.get(found["macro"], ""), macros) if found["macro"] else 1)
     return total
 
 
-def _function(function: CFunction, macros: Mapping[str, float]) -> _FunctionText:
+def _function(function: CFunction, macros: Mapping[str, str]) -> _FunctionText:
     text = _REGISTER.sub("", function.body)
     instructions = sum(_instructions(each, macros) for each in _ASSEMBLY.findall(text))
     plain = _WITHOUT_CODE.sub("", _ASSEMBLY.sub("", text))

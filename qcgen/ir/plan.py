@@ -247,8 +247,8 @@ class Call:
     that the output may take an input's place; ``overlap`` is what the planner made of the order.
     ``shared``: the function that the operator runs through together with others, which gets the layer's own ``numbers``
     beside its tables; then ``context`` is what the text of that one shows, the same for each of them. ``optimize``:
-    whether it was compiled for size or for speed; ``cycles`` and ``operations``: what the kernel counts of them
-    itself, if it does.
+    whether it was compiled for size or for speed; ``cycles``, ``operations`` and ``folded``: what the kernel
+    counts of them itself, if it does.
     ``returns_status``: the function returns 1 where the arithmetic has no result for its input, else 0; others return
     nothing. ``passes``: how many times the layer is computed.
     """
@@ -271,6 +271,7 @@ class Call:
     returns_status: bool = False
     cycles: float | None = None
     operations: float | None = None
+    folded: Mapping[str, float] = field(default_factory=dict)
     passes: int = 1
 
     @property

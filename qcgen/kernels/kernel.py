@@ -130,7 +130,8 @@ class Prepared:
     the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function for layers of
     several sizes reads from the layer's struct.
     ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured;
-    ``operations``: what its functions become, if it counts better than qcgen.estimate does in their text.
+    ``operations``: what its functions become, if it counts better than qcgen.estimate does in their text; ``folded``:
+    what calls of the library's functions become for which compilers fold the layer's numbers, by name without the type.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the
     function first copies that table to one more scratch buffer, the last; None if the kernel cannot.
     ``stack_bytes``: those of arrays on the stack that ``Setting.free_bytes`` can take instead.
@@ -147,6 +148,7 @@ class Prepared:
     sizes: Mapping[str, int] = field(default_factory=dict)
     cycles: float | None = None
     operations: float | None = None
+    folded: Mapping[str, float] = field(default_factory=dict)
     passes: int = 1
     copying: Context | None = None
     stack_bytes: int = 0

@@ -510,4 +510,5 @@ def _call(step: Arranged, symbol: str, work: Work, places: Sequence[Place]) -> C
         optimize=work.setting.optimize,
         cycles=prepared.cycles,
         operations=prepared.operations,
+        folded=prepared.folded,
     )

@@ -93,7 +93,7 @@ def layers(target: str, core: str) -> Iterator[Layer]:
                 model(), name="net", target=target, layout="nhwc", optimize=form.optimize, io="quantized"
             )
         plan = artifact.plan
-        counted = operations(plan)
+        counted = operations(plan, joins=False)
         try:
             measured = measure(artifact, random_feeds(plan, 1), flags=("-O2",), core=core)
         except ToolMissing as error:

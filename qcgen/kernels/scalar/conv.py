@@ -20,7 +20,7 @@ from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signe
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.scalar.groups import extremes
 from qcgen.kernels.scalar.output import certified, scalar_output
-from qcgen.kernels.scalar.sums import Segment, core_of, large_groups, segments, table, with_pairs
+from qcgen.kernels.scalar.sums import Segment, core_of, group_operations, large_groups, segments, table, with_pairs
 from qcgen.kernels.scalar.window import MAX_RUNS, WidenedWindow, window
 from qcgen.kernels.text import window_shape
 
@@ -146,7 +146,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if planned.is_gathered:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     access = in_pixels(op, setting, blocks_of(prod(g.output), BLOCK), gathers=True)
-    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access)
+    group = group_operations(loop for s in blocks for loop in s.loops)
+    folded = planned.operations | dict.fromkeys(("scalar_group", "scalar_group_of_words", "scalar_channel"), group)
+    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access, folded=folded)
 
 
 def _pixels_by_four(g: ConvGeometry) -> PixelsByFour:

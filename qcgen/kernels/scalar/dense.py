@@ -17,7 +17,7 @@ from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.groups import SIZES, Grouping, extremes, grouping, split_outliers
 from qcgen.kernels.scalar.output import certified, scalar_output
-from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, is_by_word, loop_of
+from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, group_operations, is_by_word, loop_of
 from qcgen.kernels.unroll import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two; where registers are many two such blocks
@@ -134,7 +134,10 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
     elif not wide:
         scratch = (Scratch(4 * sums.steps.total * sums.element_words, 4),)
-    return Prepared(_constants(packed, weights, outliers, sums), context, scratch, certified(op, packed))
+    group = group_operations([loop])
+    folded = dict.fromkeys(("scalar_group", "scalar_group_of_words", "scalar_channel", "scalar_words"), group)
+    constants = _constants(packed, weights, outliers, sums)
+    return Prepared(constants, context, scratch, certified(op, packed), folded=folded)
 
 
 def _lanes(width: int) -> tuple[Lane, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -268,7 +269,29 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         (Scratch(planned.plane.bytes, 1),),
         certified(op, packed),
         access=channel_by_channel(op, setting, _units(op.geometry, planned), gathers=True),
+        folded={"scalar_plane_sums": _operations(planned)},
     )
+
+
+def _operations(planned: Rows) -> float:
+    """What the sums of a group of outputs become, on average: 2.5 for a product.
+
+    Fitted to what gcc -O2 makes of 36 layers for three cores. Taps that are padding in every row are left out.
+    """
+    begin, columns = _row_in_plane(planned)
+    products = sum(0 <= at - begin < columns for group in planned.groups for at in _taps_of(group, planned.width))
+    return 5.0 + 2.5 * planned.height.kernel * products / len(planned.groups)
+
+
+def _taps_of(group: RowGroups, width: SteppedAxis) -> Iterator[int]:
+    """The column under each tap of each output of a group, from where the first window begins."""
+    return (i * width.stride + k * width.dilation for i, k in product(range(group.outputs), range(width.kernel)))
+
+
+def _row_in_plane(planned: Rows) -> tuple[int, int]:
+    """How many columns windows begin before a row of the plane, and those of a row."""
+    width = planned.width
+    return (width.pad, width.copied) if planned.count == 1 else (0, width.reached)
 
 
 def _units(g: ConvGeometry, planned: Rows) -> Int64s:
@@ -282,6 +305,7 @@ def _units(g: ConvGeometry, planned: Rows) -> Int64s:
 
 def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
     how, width = planned.how, planned.width
+    row_pad, row_columns = _row_in_plane(planned)
     return PlaneRows(
         images=images(op.geometry),
         tap_type="uint8_t" if how.is_unsigned else op.x.dtype.c,
@@ -290,8 +314,8 @@ def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
         width=width,
         groups=planned.groups,
         plane=planned.plane,
-        row_pad=width.pad if planned.count == 1 else 0,
-        row_columns=width.copied if planned.count == 1 else width.reached,
+        row_pad=row_pad,
+        row_columns=row_columns,
         max_offset=how.max_offset,
         rows_left=planned.rows_left,
         copies=unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),

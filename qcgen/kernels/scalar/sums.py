@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -206,6 +207,15 @@ class Segment(ChannelBlocks):
     def is_mixed(self) -> bool:
         """Whether each channel has its size of groups."""
         return len(self.loops) > 1
+
+
+def group_operations(loops: Iterable[Loop]) -> float:
+    """What a call of the library's functions that add a group becomes, on average.
+
+    Fitted to what gcc -O2 makes of 172 layers for Cortex-M3 and rv32imc; on Cortex-M0 they are counted assembly.
+    """
+    sizes = [group.size for loop in loops for group in (*loop.copies, *loop.rest_groups)]
+    return 3.5 + 4.0 * sum(sizes) / len(sizes)
 
 
 def is_by_word(core: Core, loop: Loop) -> bool:

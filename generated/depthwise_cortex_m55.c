@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x792fab84
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x0b66c0cc
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -56,11 +56,14 @@ struct depthwise_cortex_m55_arena_behind {
 #define DEPTHWISE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
-#define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
+#if defined(__clang__)
+/* no copy for each layer */
+#define DEPTHWISE_CORTEX_M55_SHARED DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
+#elif defined(__GNUC__)
+/* no copy for each layer */
+#define DEPTHWISE_CORTEX_M55_SHARED DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline, noclone))
 #else
-#define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR
+#define DEPTHWISE_CORTEX_M55_SHARED DEPTHWISE_CORTEX_M55_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -199,27 +202,39 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s8 depthwise_cortex_
 #endif
 }
 
-/* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4). */
-static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave(
-    void *to, depthwise_cortex_m55_mve_s8 a, depthwise_cortex_m55_mve_s8 b,
-    depthwise_cortex_m55_mve_s8 c, depthwise_cortex_m55_mve_s8 d)
+#if DEPTHWISE_CORTEX_M55_MVE
+/* Loads `count` int8, at most sixteen; the lanes behind them are `other`. */
+static DEPTHWISE_CORTEX_M55_INLINE int8x16_t depthwise_cortex_m55_mve_load_part(const int8_t *from, uint32_t count,
+    int8_t other)
+{
+    const mve_pred16_t first = vctp8q(count);
+
+    return count == 16 ? vldrbq_s8(from) : vpselq_s8(vldrbq_z_s8(from, first), vdupq_n_s8(other), first);
+}
+#endif
+
+/* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4): `count` bytes of each, at most sixteen,
+   and `other` behind them up to sixteen. */
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave_s8(int32_t *words, const int8_t *a,
+const int8_t *b, const int8_t *c,
+    const int8_t *d, uint32_t count, int8_t other)
 {
 #if DEPTHWISE_CORTEX_M55_MVE
     int8x16x4_t all;
 
-    all.val[0] = a;
-    all.val[1] = b;
-    all.val[2] = c;
-    all.val[3] = d;
-    vst4q_s8((int8_t *)to, all);
+    all.val[0] = depthwise_cortex_m55_mve_load_part(a, count, other);
+    all.val[1] = depthwise_cortex_m55_mve_load_part(b, count, other);
+    all.val[2] = depthwise_cortex_m55_mve_load_part(c, count, other);
+    all.val[3] = depthwise_cortex_m55_mve_load_part(d, count, other);
+    vst4q_s8((int8_t *)words, all);
 #else
-    int8_t *const bytes = (int8_t *)to;
+    int8_t *const to = (int8_t *)words;
 
-    for (int i = 0; i < 16; i++) {
-        bytes[4 * i] = a.lane[i];
-        bytes[4 * i + 1] = b.lane[i];
-        bytes[4 * i + 2] = c.lane[i];
-        bytes[4 * i + 3] = d.lane[i];
+    for (uint32_t i = 0; i < 16; i++) {
+        to[4 * i] = i < count ? a[i] : other;
+        to[4 * i + 1] = i < count ? b[i] : other;
+        to[4 * i + 2] = i < count ? c[i] : other;
+        to[4 * i + 3] = i < count ? d[i] : other;
     }
 #endif
 }
@@ -276,6 +291,84 @@ static DEPTHWISE_CORTEX_M55_INLINE int32_t depthwise_cortex_m55_mve_dot(
 }
 #endif
 
+/* Rows of an image, or of a kernel, of which four at a time are interleaved. */
+struct depthwise_cortex_m55_mve_rows {
+    int32_t bytes, step; /* of a row, sixteen at a time; bytes from sixteen to the next */
+    int32_t row, apart;  /* bytes from a row to the next; rows from one of the four to the next */
+    int32_t left, other; /* words that the result has before them; what fills up the last sixteen */
+    int32_t count;       /* how many rows there are */
+    int32_t below;       /* rows from the first to the last that has weights, which stands for those below it, too */
+};
+
+/* Interleaves a row and those below it, all of which there are, of whole sixteens. */
+DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_inside_s8(const struct depthwise_cortex_m55_mve_rows
+    *rows, const int8_t *row0, int32_t *words)
+{
+    const int32_t next = rows->apart * rows->row, step = rows->step;
+    const int8_t *row1 = row0 + next, *row2 = row1 + next, *row3 = row2 + next;
+
+    for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
+        depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
+        row0 += step;
+        row1 += step;
+        row2 += step;
+        row3 += step;
+        words += 16;
+    }
+}
+
+/* A row and how far its sixteens are apart; outside there are sixteen bytes, again and again. */
+static DEPTHWISE_CORTEX_M55_INLINE const int8_t *depthwise_cortex_m55_mve_row_s8(
+    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t y, const int8_t *outside, int32_t *step)
+{
+    const int is_inside = y >= 0 && y < rows->count;
+
+    *step = is_inside ? rows->step : 0;
+    return is_inside ? x + y * rows->row : outside;
+}
+
+/* Interleaves row `top` and those below it, any of which may lie outside. They are found one by one: of conditions in
+   loops over four words gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
+DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_any_s8(
+    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
+        int32_t *words)
+{
+    const int32_t apart = rows->apart, end = top + rows->below;
+    const int32_t y1 = top + apart < end ? top + apart : end;
+    const int32_t y2 = top + 2 * apart < end ? top + 2 * apart : end;
+    const int32_t y3 = top + 3 * apart < end ? top + 3 * apart : end;
+    int32_t step0, step1, step2, step3;
+    const int8_t *row0 = depthwise_cortex_m55_mve_row_s8(rows, x, top, outside, &step0);
+    const int8_t *row1 = depthwise_cortex_m55_mve_row_s8(rows, x, y1, outside, &step1);
+    const int8_t *row2 = depthwise_cortex_m55_mve_row_s8(rows, x, y2, outside, &step2);
+    const int8_t *row3 = depthwise_cortex_m55_mve_row_s8(rows, x, y3, outside, &step3);
+    const uint32_t bytes = (uint32_t)rows->bytes;
+
+    for (uint32_t i = bytes / 16; i > 0; i--) {
+        depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
+        row0 += step0;
+        row1 += step1;
+        row2 += step2;
+        row3 += step3;
+        words += 16;
+    }
+    if (bytes % 16 > 0) {
+        depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, bytes % 16, (int8_t)rows->other);
+    }
+}
+
+/* Interleaves row `top` and those below it. */
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
+    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
+        int32_t *words)
+{
+    if (rows->bytes % 16 == 0 && top >= 0 && top + 3 * rows->apart < rows->count) {
+        depthwise_cortex_m55_mve_inside_s8(rows, x + top * rows->row, words + rows->left);
+    } else {
+        depthwise_cortex_m55_mve_any_s8(rows, x, top, outside, words + rows->left);
+    }
+}
+
 /*
  * depthwise_cortex_m55_conv1: weights [four channels][channel][column][4 rows], with zeros behind the kernel's rows
  * and columns.
@@ -323,98 +416,9 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
     return depthwise_cortex_m55_mve_saturate_s8(scaled);
 }
 
-/*
- * Four rows are interleaved, so that a word of `columns` holds one channel of four pixels, one below the other. Four
- * such words, of neighbouring pixels, are a window of 4 x 4 taps: gathered into a vector, they are multiplied by
- * sixteen weights and summed by one instruction (VMLADAV). Rows and columns beyond the kernel meet weights of 0.
- */
-
-/* Interleaves `bytes` bytes of four rows, each of which goes on `step` bytes behind any sixteen. */
-DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_interleave(
-    const int8_t *const rows[4], const int32_t steps[4], uint32_t bytes, int8_t *to)
-{
-    const int8_t *row0 = rows[0];
-    const int8_t *row1 = rows[1];
-    const int8_t *row2 = rows[2];
-    const int8_t *row3 = rows[3];
-    const int32_t step0 = steps[0];
-    const int32_t step1 = steps[1];
-    const int32_t step2 = steps[2];
-    const int32_t step3 = steps[3];
-
-    for (uint32_t i = bytes / 16; i > 0; i--) {
-        const depthwise_cortex_m55_mve_s8 bytes0 = depthwise_cortex_m55_mve_load_s8(row0);
-        const depthwise_cortex_m55_mve_s8 bytes1 = depthwise_cortex_m55_mve_load_s8(row1);
-        const depthwise_cortex_m55_mve_s8 bytes2 = depthwise_cortex_m55_mve_load_s8(row2);
-        const depthwise_cortex_m55_mve_s8 bytes3 = depthwise_cortex_m55_mve_load_s8(row3);
-
-        depthwise_cortex_m55_mve_interleave(to, bytes0, bytes1, bytes2, bytes3);
-        row0 += step0;
-        row1 += step1;
-        row2 += step2;
-        row3 += step3;
-        to += 64;
-    }
-}
-
-/* Interleaves four rows of the image. */
-DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_inside(
-    const int8_t *row0, int8_t *to)
-{
-    enum { ROW = 80 * 1, STEP = 16, BYTES = 80 };
-    const int8_t *row1 = row0 + 1 * ROW;
-    const int8_t *row2 = row0 + 2 * ROW;
-    const int8_t *row3 = row0 + 2 * ROW; /* again: its weights are zero */
-
-    for (uint32_t i = BYTES / 16; i > 0; i--) {
-        const depthwise_cortex_m55_mve_s8 bytes0 = depthwise_cortex_m55_mve_load_s8(row0);
-        const depthwise_cortex_m55_mve_s8 bytes1 = depthwise_cortex_m55_mve_load_s8(row1);
-        const depthwise_cortex_m55_mve_s8 bytes2 = depthwise_cortex_m55_mve_load_s8(row2);
-        const depthwise_cortex_m55_mve_s8 bytes3 = depthwise_cortex_m55_mve_load_s8(row3);
-
-        depthwise_cortex_m55_mve_interleave(to, bytes0, bytes1, bytes2, bytes3);
-        row0 += STEP;
-        row1 += STEP;
-        row2 += STEP;
-        row3 += STEP;
-        to += 64;
-    }
-}
-
-/* The columns of four rows of the image, `top` and those below, which may lie outside. */
-DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1_columns(const int8_t *x, int32_t top,
-    int32_t *columns)
-{
-    enum { IN_HEIGHT = 10, DILATION = 1, IN_ROW = 80, LEFT = 0 };
-    int8_t *const to = (int8_t *)(columns + LEFT);
-
-    if (top >= 0 && top < IN_HEIGHT - 2 * DILATION) {
-        depthwise_cortex_m55_conv1_inside(x + top * IN_ROW, to);
-    } else {
-        enum { STEP = 16, BYTES = 80 };
-        const int8_t *rows[4] = { depthwise_cortex_m55_conv1_padding, depthwise_cortex_m55_conv1_padding,
-            depthwise_cortex_m55_conv1_padding, depthwise_cortex_m55_conv1_padding };
-        int32_t steps[4] = { 0, 0, 0, 0 };
-
-        if (top >= 0 && top < IN_HEIGHT) {
-            rows[0] = x + top * IN_ROW;
-            steps[0] = STEP;
-        }
-        if (top + DILATION >= 0 && top + DILATION < IN_HEIGHT) {
-            rows[1] = x + (top + DILATION) * IN_ROW;
-            steps[1] = STEP;
-        }
-        if (top + 2 * DILATION >= 0 && top + 2 * DILATION < IN_HEIGHT) {
-            rows[2] = x + (top + 2 * DILATION) * IN_ROW;
-            steps[2] = STEP;
-        }
-        if (top + 3 * DILATION >= 0 && top + 3 * DILATION < IN_HEIGHT) {
-            rows[3] = x + (top + 3 * DILATION) * IN_ROW;
-            steps[3] = STEP;
-        }
-        depthwise_cortex_m55_conv1_interleave(rows, steps, BYTES, to);
-    }
-}
+DEPTHWISE_CORTEX_M55_CONST_ATTR static const struct depthwise_cortex_m55_mve_rows depthwise_cortex_m55_conv1_rows = {
+    .bytes = 80, .step = 16, .row = 80, .apart = 1, .left = 0, .other = -128, .count = 10, .below = 2,
+};
 
 /* Moves on to the next window: the sums of its products with the weights of four channels. */
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_next(
@@ -488,7 +492,8 @@ DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1(const int8
             const int32_t *parameters = depthwise_cortex_m55_conv1_parameters;
             const int8_t *weights = depthwise_cortex_m55_conv1_weights;
 
-            depthwise_cortex_m55_conv1_columns(x + n * X_IMAGE, oy * STRIDE - PAD, columns);
+            depthwise_cortex_m55_mve_rows_s8(&depthwise_cortex_m55_conv1_rows, x + n * X_IMAGE, oy * STRIDE - PAD,
+                depthwise_cortex_m55_conv1_padding, columns);
             for (int32_t m = 0; m < CHANNELS; m += 4) {
                 int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 

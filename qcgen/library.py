@@ -33,6 +33,8 @@ FILES = (
     "dsp_depthwise.h",
     "dsp_winograd.h",
     "helium.h",
+    "mve_rows.h",
+    "mve_depthwise.h",
     "scalar.h",
     "scalar_windows.h",
     "scalar_winograd.h",
@@ -43,7 +45,7 @@ FILES = (
 
 _OF_BYTES = (
     *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h"),
-    *("scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h"),
+    *("scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 

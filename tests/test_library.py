@@ -35,8 +35,13 @@ ISAS = ("", *sorted({target.isa for target in TARGETS.values()} - {""}))
 FILES = [name for name in library.FILES if name.endswith(".h")]
 DSP_CORES = ("cortex-m4", "cortex-m33")
 DSP_FILES = [name for name in FILES if name.startswith("dsp")]
+MVE_FILES = [name for name in FILES if name == "helium.h" or name.startswith("mve")]
 SCALAR_CORES = ("cortex-m0", "cortex-m3", "rv32imc")
-CORES = {"helium.h": ("cortex-m55",), "scalar.h": SCALAR_CORES, **dict.fromkeys(DSP_FILES, DSP_CORES)}
+CORES = {
+    **dict.fromkeys(MVE_FILES, ("cortex-m55",)),
+    **dict.fromkeys(DSP_FILES, DSP_CORES),
+    "scalar.h": SCALAR_CORES,
+}
 """The cores whose instructions a file has."""
 
 PREAMBLE = '/* Of what. */\n#pragma once\n#include "compiler.h"\n\n'

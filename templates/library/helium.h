@@ -402,22 +402,6 @@ static QCGEN_INLINE qcgen_mve_s8 qcgen_mve_load_s8(const void *from)
 #endif
 }
 
-/* Loads `count` int8, less than sixteen; the lanes behind them are `other`. */
-static QCGEN_INLINE qcgen_mve_s8 qcgen_mve_load_part(const void *from, uint32_t count, int8_t other)
-{
-#if QCGEN_MVE
-    const mve_pred16_t first = vctp8q(count);
-
-    return vpselq_s8(vldrbq_z_s8((const int8_t *)from, first), vdupq_n_s8(other), first);
-#else
-    qcgen_mve_s8 v;
-
-    (void)memset(v.lane, other, sizeof v.lane);
-    (void)memcpy(v.lane, from, count);
-    return v;
-#endif
-}
-
 /* Stores sixteen int8. */
 static QCGEN_INLINE void qcgen_mve_store_s8(void *to, qcgen_mve_s8 v)
 {
@@ -441,40 +425,69 @@ static QCGEN_INLINE qcgen_mve_s8 qcgen_mve_larger_s8(qcgen_mve_s8 a, qcgen_mve_s
 #endif
 }
 
-/* Sixteen uint8, each less 128: int8. */
-static QCGEN_INLINE qcgen_mve_s8 qcgen_mve_signed(qcgen_mve_s8 v)
-{
 #if QCGEN_MVE
-    return veorq_s8(v, vdupq_n_s8(INT8_MIN));
-#else
-    for (int i = 0; i < 16; i++) {
-        v.lane[i] = (int8_t)(v.lane[i] < 0 ? v.lane[i] + 128 : v.lane[i] - 128);
-    }
-    return v;
-#endif
-}
+/* Loads `count` int8, at most sixteen; the lanes behind them are `other`. */
+static QCGEN_INLINE int8x16_t qcgen_mve_load_part(const int8_t *from, uint32_t count, int8_t other)
+{
+    const mve_pred16_t first = vctp8q(count);
 
-/* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4). */
-static QCGEN_INLINE void qcgen_mve_interleave(
-    void *to, qcgen_mve_s8 a, qcgen_mve_s8 b,
-    qcgen_mve_s8 c, qcgen_mve_s8 d)
+    return count == 16 ? vldrbq_s8(from) : vpselq_s8(vldrbq_z_s8(from, first), vdupq_n_s8(other), first);
+}
+#endif
+
+/* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4): `count` bytes of each, at most sixteen,
+   and `other` behind them up to sixteen. */
+static QCGEN_INLINE void qcgen_mve_interleave_s8(int32_t *words, const int8_t *a, const int8_t *b, const int8_t *c,
+    const int8_t *d, uint32_t count, int8_t other)
 {
 #if QCGEN_MVE
     int8x16x4_t all;
 
-    all.val[0] = a;
-    all.val[1] = b;
-    all.val[2] = c;
-    all.val[3] = d;
-    vst4q_s8((int8_t *)to, all);
+    all.val[0] = qcgen_mve_load_part(a, count, other);
+    all.val[1] = qcgen_mve_load_part(b, count, other);
+    all.val[2] = qcgen_mve_load_part(c, count, other);
+    all.val[3] = qcgen_mve_load_part(d, count, other);
+    vst4q_s8((int8_t *)words, all);
 #else
-    int8_t *const bytes = (int8_t *)to;
+    int8_t *const to = (int8_t *)words;
 
-    for (int i = 0; i < 16; i++) {
-        bytes[4 * i] = a.lane[i];
-        bytes[4 * i + 1] = b.lane[i];
-        bytes[4 * i + 2] = c.lane[i];
-        bytes[4 * i + 3] = d.lane[i];
+    for (uint32_t i = 0; i < 16; i++) {
+        to[4 * i] = i < count ? a[i] : other;
+        to[4 * i + 1] = i < count ? b[i] : other;
+        to[4 * i + 2] = i < count ? c[i] : other;
+        to[4 * i + 3] = i < count ? d[i] : other;
+    }
+#endif
+}
+
+#if QCGEN_MVE
+/* The same of uint8, each less 128. */
+static QCGEN_INLINE int8x16_t qcgen_mve_load_part_signed(const uint8_t *from, uint32_t count, uint8_t other)
+{
+    return veorq_s8(qcgen_mve_load_part((const int8_t *)from, count, (int8_t)other), vdupq_n_s8(INT8_MIN));
+}
+#endif
+
+/* The same of bytes of uint8, each less 128. */
+static QCGEN_INLINE void qcgen_mve_interleave_u8(int32_t *words, const uint8_t *a, const uint8_t *b, const uint8_t *c,
+    const uint8_t *d, uint32_t count, uint8_t other)
+{
+#if QCGEN_MVE
+    int8x16x4_t all;
+
+    all.val[0] = qcgen_mve_load_part_signed(a, count, other);
+    all.val[1] = qcgen_mve_load_part_signed(b, count, other);
+    all.val[2] = qcgen_mve_load_part_signed(c, count, other);
+    all.val[3] = qcgen_mve_load_part_signed(d, count, other);
+    vst4q_s8((int8_t *)words, all);
+#else
+    int8_t *const to = (int8_t *)words;
+
+    for (uint32_t i = 0; i < 16; i++) {
+        to[4 * i] = (int8_t)((i < count ? a[i] : other) - 128);
+        to[4 * i + 1] = (int8_t)((i < count ? b[i] : other) - 128);
+        to[4 * i + 2] = (int8_t)((i < count ? c[i] : other) - 128);
+        to[4 * i + 3] = (int8_t)((i < count ? d[i] : other) - 128);
     }
 #endif
 }

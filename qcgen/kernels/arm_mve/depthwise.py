@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from qcgen.ir.access import AccessOrder
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
@@ -186,20 +186,18 @@ class InterleavedImage(Context):
     height: PlaneAxis
     width: PlaneAxis
     columns: Columns
+    rows: Struct  # how they are interleaved
     four: range  # the rows of a word, the channels of a vector
-    later_rows: tuple[int, ...]  # of a word, less those whose weights are always zero
     group_rows: int  # from one group of four rows to the next
     stride: int  # words from one window to the next
     stride_bytes: int  # the same in bytes
     moves_in_load: bool  # loads move vectors of addresses on by that
     outside: int  # the byte outside the image
-    is_flipped: bool  # codes are made int8
+    is_unsigned: bool  # codes are uint8
     is_narrow: bool  # fewer channels than four
     lanes: int  # channels of a vector
-    has_inside: bool  # some group of rows lies wholly on the image
-    has_border: bool  # some group does not
+    has_border: bool  # some group of rows does not lie wholly on the image
     is_blocked: bool  # sixteen channels are interleaved at a time
-    has_image_rest: bool  # vectors of sixteen bytes leave some of a row over
     has_odd_block: bool  # blocks of sixteen leave channels over: the last one ends with them
     has_odd_band: bool  # bands leave rows over
     has_odd_quad: bool  # fours leave channels over
@@ -210,11 +208,7 @@ class InterleavedWeights(Context):
     """The weights, which are interleaved like the image unless they are so in flash."""
 
     is_packed: bool  # they are so in flash
-    has_rest: bool  # the function that interleaves takes bytes that vectors leave over
-    has_own_weights: bool  # weights and image have different functions
-    needs_interleave: bool  # there is one that takes any four rows
-    kernel_fours: int  # rows of the kernel, four at a time,
-    kernel_rest: int  # and those left over
+    kernel: Struct | None  # how those in flash become so if they are not
     kernel_scratch: int  # bytes of its interleaved rows
 
 
@@ -342,7 +336,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = DepthwiseContext(
         conv=integer_conv(op, packed),
         image=_interleaved_image(op, columns),
-        weights=_interleaved_weights(op, columns, is_packed),
+        weights=_interleaved_weights(columns, is_packed),
         mve=mve,
         padding=packed.padding,
         parameter_words=constants[1].values.shape[1],
@@ -366,42 +360,66 @@ def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:
 
 def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
     g, stride = op.geometry, columns.width.stride * columns.column
+    outside = (op.x_zero_point + 128) % 256 - 128
     return InterleavedImage(
         images=images(g),
         line=columns.line,
         height=columns.height,
         width=columns.width,
         columns=columns,
+        rows=_rows(columns, outside),
         four=range(QUAD),
-        later_rows=tuple(min(r, columns.rows_below) for r in range(1, QUAD)),
         group_rows=QUAD * columns.height.dilation,
         stride=stride,
         stride_bytes=4 * stride,
         moves_in_load=4 * stride <= MAX_OFFSET,
-        outside=(op.x_zero_point + 128) % 256 - 128,
-        is_flipped=op.x.dtype is DType.UINT8,
+        outside=outside,
+        is_unsigned=op.x.dtype is DType.UINT8,
         is_narrow=g.in_channels < QUAD,
         lanes=min(QUAD, g.in_channels),
-        has_inside=any(columns.inside),
         has_border=not all(columns.inside),
         is_blocked=g.in_channels > BLOCK,
-        has_image_rest=columns.bytes % BLOCK > 0,
         has_odd_block=g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
         has_odd_band=columns.height.output % columns.band > 0,
         has_odd_quad=g.in_channels > QUAD and g.in_channels % QUAD > 0,
     )
 
 
-def _interleaved_weights(op: Conv, columns: Columns, is_packed: bool) -> InterleavedWeights:
-    has_rest = not is_packed and columns.kernel_bytes % BLOCK > 0
-    has_own_weights = not is_packed and op.x.dtype is DType.UINT8
+def _rows(columns: Columns, outside: int) -> Struct:
+    height = columns.height
+    numbers = {
+        "bytes": columns.bytes,
+        "step": columns.step,
+        "row": columns.row,
+        "apart": height.dilation,
+        "left": columns.left,
+        "other": outside,
+        "count": QUAD * columns.groups if columns.line else height.input,
+        "below": columns.rows_below * height.dilation,
+    }
+    return Struct("mve_rows", (), numbers)
+
+
+def _interleaved_weights(columns: Columns, is_packed: bool) -> InterleavedWeights:
+    rows = {
+        "bytes": columns.kernel_bytes,
+        "step": columns.kernel_step,
+        "row": columns.width.kernel * columns.channels,
+        "apart": 1,
+        "count": columns.height.kernel,
+        "below": QUAD - 1,
+    }
+    numbers = {
+        **{f"rows.{name}": number for name, number in rows.items()},
+        "channels": columns.channels,
+        "column": columns.column,
+        "groups": columns.groups,
+        "parts": columns.parts,
+        "words": columns.kernel_words,
+    }
     return InterleavedWeights(
         is_packed=is_packed,
-        has_rest=has_rest or columns.bytes % BLOCK > 0,
-        has_own_weights=has_own_weights,
-        needs_interleave=not all(columns.inside) or not (is_packed or has_own_weights),
-        kernel_fours=columns.height.kernel // QUAD,
-        kernel_rest=columns.height.kernel % QUAD,
+        kernel=None if is_packed else Struct("mve_kernel", (), numbers),
         kernel_scratch=4 * columns.groups * columns.kernel_words,
     )
 

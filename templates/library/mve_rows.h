@@ -1,0 +1,80 @@
+/* Rows of int8_t that are interleaved for Helium; those of uint8_t, which become int8, have u8 in place of s8. */
+#pragma once
+#include <stdint.h>
+#include "compiler.h"
+#include "helium.h"
+
+/* Rows of an image, or of a kernel, of which four at a time are interleaved. */
+struct qcgen_mve_rows {
+    int32_t bytes, step; /* of a row, sixteen at a time; bytes from sixteen to the next */
+    int32_t row, apart;  /* bytes from a row to the next; rows from one of the four to the next */
+    int32_t left, other; /* words that the result has before them; what fills up the last sixteen */
+    int32_t count;       /* how many rows there are */
+    int32_t below;       /* rows from the first to the last that has weights, which stands for those below it, too */
+};
+
+/* Interleaves a row and those below it, all of which there are, of whole sixteens. */
+QCGEN_SHARED static void qcgen_mve_inside_s8(const struct qcgen_mve_rows *rows, const int8_t *row0, int32_t *words)
+{
+    const int32_t next = rows->apart * rows->row, step = rows->step;
+    const int8_t *row1 = row0 + next, *row2 = row1 + next, *row3 = row2 + next;
+
+    for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
+        qcgen_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
+        row0 += step;
+        row1 += step;
+        row2 += step;
+        row3 += step;
+        words += 16;
+    }
+}
+
+/* A row and how far its sixteens are apart; outside there are sixteen bytes, again and again. */
+static QCGEN_INLINE const int8_t *qcgen_mve_row_s8(
+    const struct qcgen_mve_rows *rows, const int8_t *x, int32_t y, const int8_t *outside, int32_t *step)
+{
+    const int is_inside = y >= 0 && y < rows->count;
+
+    *step = is_inside ? rows->step : 0;
+    return is_inside ? x + y * rows->row : outside;
+}
+
+/* Interleaves row `top` and those below it, any of which may lie outside. They are found one by one: of conditions in
+   loops over four words gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
+QCGEN_SHARED static void qcgen_mve_any_s8(
+    const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
+{
+    const int32_t apart = rows->apart, end = top + rows->below;
+    const int32_t y1 = top + apart < end ? top + apart : end;
+    const int32_t y2 = top + 2 * apart < end ? top + 2 * apart : end;
+    const int32_t y3 = top + 3 * apart < end ? top + 3 * apart : end;
+    int32_t step0, step1, step2, step3;
+    const int8_t *row0 = qcgen_mve_row_s8(rows, x, top, outside, &step0);
+    const int8_t *row1 = qcgen_mve_row_s8(rows, x, y1, outside, &step1);
+    const int8_t *row2 = qcgen_mve_row_s8(rows, x, y2, outside, &step2);
+    const int8_t *row3 = qcgen_mve_row_s8(rows, x, y3, outside, &step3);
+    const uint32_t bytes = (uint32_t)rows->bytes;
+
+    for (uint32_t i = bytes / 16; i > 0; i--) {
+        qcgen_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
+        row0 += step0;
+        row1 += step1;
+        row2 += step2;
+        row3 += step3;
+        words += 16;
+    }
+    if (bytes % 16 > 0) {
+        qcgen_mve_interleave_s8(words, row0, row1, row2, row3, bytes % 16, (int8_t)rows->other);
+    }
+}
+
+/* Interleaves row `top` and those below it. */
+static QCGEN_INLINE void qcgen_mve_rows_s8(
+    const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
+{
+    if (rows->bytes % 16 == 0 && top >= 0 && top + 3 * rows->apart < rows->count) {
+        qcgen_mve_inside_s8(rows, x + top * rows->row, words + rows->left);
+    } else {
+        qcgen_mve_any_s8(rows, x, top, outside, words + rows->left);
+    }
+}

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x0b66c0cc
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x6986ad7d
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -277,6 +277,18 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_at depthwise_cortex_
 #endif
 }
 
+/* The same addresses, `words` words further on. */
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_at depthwise_cortex_m55_mve_ahead(
+    depthwise_cortex_m55_mve_at at, int32_t words)
+{
+#if DEPTHWISE_CORTEX_M55_MVE
+    return vaddq_n_u32(at, 4 * (uint32_t)words);
+#else
+    at.first += words;
+    return at;
+#endif
+}
+
 #if !DEPTHWISE_CORTEX_M55_MVE
 /* sum + the sum of sixteen products, modulo 2^32 (VMLADAVA). */
 static DEPTHWISE_CORTEX_M55_INLINE int32_t depthwise_cortex_m55_mve_dot(
@@ -291,13 +303,12 @@ static DEPTHWISE_CORTEX_M55_INLINE int32_t depthwise_cortex_m55_mve_dot(
 }
 #endif
 
-/* Rows of an image, or of a kernel, of which four at a time are interleaved. */
+/* Rows of an image, or of a kernel, of which four at a time are interleaved: a word holds one channel of four pixels,
+   one below the other. Four such words, of neighbouring pixels, are a window of 4 x 4 taps. */
 struct depthwise_cortex_m55_mve_rows {
-    int32_t bytes, step; /* of a row, sixteen at a time; bytes from sixteen to the next */
-    int32_t row, apart;  /* bytes from a row to the next; rows from one of the four to the next */
-    int32_t left, other; /* words that the result has before them; what fills up the last sixteen */
-    int32_t count;       /* how many rows there are */
-    int32_t below;       /* rows from the first to the last that has weights, which stands for those below it, too */
+    int32_t bytes, step;        /* of a row, sixteen at a time; bytes from sixteen to the next */
+    int32_t row, apart;         /* bytes from a row to the next; rows from one of the four to the next */
+    int32_t count, left, other; /* rows; words that the result has before them; what fills up the last sixteen */
 };
 
 /* Interleaves a row and those below it, all of which there are, of whole sixteens. */
@@ -321,30 +332,25 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_inside_s8(const
 static DEPTHWISE_CORTEX_M55_INLINE const int8_t *depthwise_cortex_m55_mve_row_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t y, const int8_t *outside, int32_t *step)
 {
-    const int is_inside = y >= 0 && y < rows->count;
+    const int is_inside = (uint32_t)y < (uint32_t)rows->count; /* and not below 0 */
 
     *step = is_inside ? rows->step : 0;
     return is_inside ? x + y * rows->row : outside;
 }
 
-/* Interleaves row `top` and those below it, any of which may lie outside. They are found one by one: of conditions in
-   loops over four words gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
-DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_any_s8(
+/* The same of rows any of which may lie outside. They are found one by one: of conditions in loops over four words
+   gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
+DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
         int32_t *words)
 {
-    const int32_t apart = rows->apart, end = top + rows->below;
-    const int32_t y1 = top + apart < end ? top + apart : end;
-    const int32_t y2 = top + 2 * apart < end ? top + 2 * apart : end;
-    const int32_t y3 = top + 3 * apart < end ? top + 3 * apart : end;
     int32_t step0, step1, step2, step3;
     const int8_t *row0 = depthwise_cortex_m55_mve_row_s8(rows, x, top, outside, &step0);
-    const int8_t *row1 = depthwise_cortex_m55_mve_row_s8(rows, x, y1, outside, &step1);
-    const int8_t *row2 = depthwise_cortex_m55_mve_row_s8(rows, x, y2, outside, &step2);
-    const int8_t *row3 = depthwise_cortex_m55_mve_row_s8(rows, x, y3, outside, &step3);
-    const uint32_t bytes = (uint32_t)rows->bytes;
+    const int8_t *row1 = depthwise_cortex_m55_mve_row_s8(rows, x, top + rows->apart, outside, &step1);
+    const int8_t *row2 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step2);
+    const int8_t *row3 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step3);
 
-    for (uint32_t i = bytes / 16; i > 0; i--) {
+    for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
         depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
         row0 += step0;
         row1 += step1;
@@ -352,9 +358,21 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_any_s8(
         row3 += step3;
         words += 16;
     }
-    if (bytes % 16 > 0) {
-        depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, bytes % 16, (int8_t)rows->other);
-    }
+}
+
+/* Interleaves what sixteens leave over of such rows; x is the image behind them. */
+DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_rest_s8(
+    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
+        int32_t *words)
+{
+    int32_t step;
+    const int8_t *const row0 = depthwise_cortex_m55_mve_row_s8(rows, x, top, outside, &step);
+    const int8_t *const row1 = depthwise_cortex_m55_mve_row_s8(rows, x, top + rows->apart, outside, &step);
+    const int8_t *const row2 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step);
+    const int8_t *const row3 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step);
+
+    depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, (uint32_t)rows->bytes % 16,
+        (int8_t)rows->other);
 }
 
 /* Interleaves row `top` and those below it. */
@@ -362,11 +380,53 @@ static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
         int32_t *words)
 {
-    if (rows->bytes % 16 == 0 && top >= 0 && top + 3 * rows->apart < rows->count) {
-        depthwise_cortex_m55_mve_inside_s8(rows, x + top * rows->row, words + rows->left);
+    words += rows->left;
+    if (top >= 0 && top + 3 * rows->apart < rows->count) {
+        depthwise_cortex_m55_mve_inside_s8(rows, x + top * rows->row, words);
     } else {
-        depthwise_cortex_m55_mve_any_s8(rows, x, top, outside, words + rows->left);
+        depthwise_cortex_m55_mve_border_s8(rows, x, top, outside, words);
     }
+    if (rows->bytes % 16 > 0) {
+        depthwise_cortex_m55_mve_rest_s8(rows, x + rows->bytes / 16 * rows->step, top, outside,
+            words + rows->bytes / 16 * 16);
+    }
+}
+
+/* Bytes by which the first load of a window moves addresses on. It holds them, and gcc -O0 does not know them. */
+#if DEPTHWISE_CORTEX_M55_MVE && defined(__OPTIMIZE__)
+#define DEPTHWISE_CORTEX_M55_MVE_MOVED(words) ((words) < 128 ? 4 * (words) : 0)
+#else
+#define DEPTHWISE_CORTEX_M55_MVE_MOVED(words) 0
+#endif
+
+/* Moves on to the next windows, so many words further on: the sums of their products with weights of four channels. */
+static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_next(
+depthwise_cortex_m55_mve_at *at, int32_t stride, depthwise_cortex_m55_mve_s8 weights0,
+    depthwise_cortex_m55_mve_s8 weights1, depthwise_cortex_m55_mve_s8 weights2, depthwise_cortex_m55_mve_s8 weights3)
+{
+    depthwise_cortex_m55_mve_s32 sums;
+
+    *at = DEPTHWISE_CORTEX_M55_MVE_MOVED(stride) > 0 ? *at : depthwise_cortex_m55_mve_ahead(*at, stride);
+#if DEPTHWISE_CORTEX_M55_MVE
+    int32_t sum0, sum1, sum2, sum3;
+
+    /* As one statement, because the compilers mix several of them until registers run out. */
+    __asm__ volatile("vldrw.u32 %q0, [%q5, #%c10]!\n\tvmladav.s8 %1, %q0, %q6\n\t"
+                     "vldrw.u32 %q0, [%q5, #4]\n\tvmladav.s8 %2, %q0, %q7\n\t"
+                     "vldrw.u32 %q0, [%q5, #8]\n\tvmladav.s8 %3, %q0, %q8\n\t"
+                     "vldrw.u32 %q0, [%q5, #12]\n\tvmladav.s8 %4, %q0, %q9\n\t"
+                     "vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
+                     : "=&w"(sums), "=&Te"(sum0), "=&Te"(sum1), "=&Te"(sum2), "=&Te"(sum3), "+&w"(*at)
+                     : "w"(weights0), "w"(weights1), "w"(weights2), "w"(weights3),
+                       "i"(DEPTHWISE_CORTEX_M55_MVE_MOVED(stride))
+                     : "memory");
+#else
+    sums.lane[0] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 0), weights0);
+    sums.lane[1] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 1), weights1);
+    sums.lane[2] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 2), weights2);
+    sums.lane[3] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 3), weights3);
+#endif
+    return sums;
 }
 
 /*
@@ -417,41 +477,11 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 }
 
 DEPTHWISE_CORTEX_M55_CONST_ATTR static const struct depthwise_cortex_m55_mve_rows depthwise_cortex_m55_conv1_rows = {
-    .bytes = 80, .step = 16, .row = 80, .apart = 1, .left = 0, .other = -128, .count = 10, .below = 2,
+    .bytes = 80, .step = 16, .row = 80, .apart = 1, .left = 0, .other = -128, .count = 10,
 };
 
-/* Moves on to the next window: the sums of its products with the weights of four channels. */
-static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_conv1_next(
-    depthwise_cortex_m55_mve_at *at,
-    depthwise_cortex_m55_mve_s8 weights0, depthwise_cortex_m55_mve_s8 weights1,
-    depthwise_cortex_m55_mve_s8 weights2, depthwise_cortex_m55_mve_s8 weights3)
-{
-    depthwise_cortex_m55_mve_s32 sums;
-
-#if DEPTHWISE_CORTEX_M55_MVE
-    int32_t sum0, sum1, sum2, sum3;
-
-    /* As one statement, because the compilers mix several of them until registers run out. */
-    __asm__ volatile("vldrw.u32 %q0, [%q5, #64]!\n\tvmladav.s8 %1, %q0, %q6\n\t"
-                     "vldrw.u32 %q0, [%q5, #4]\n\tvmladav.s8 %2, %q0, %q7\n\t"
-                     "vldrw.u32 %q0, [%q5, #8]\n\tvmladav.s8 %3, %q0, %q8\n\t"
-                     "vldrw.u32 %q0, [%q5, #12]\n\tvmladav.s8 %4, %q0, %q9\n\t"
-                     "vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
-                     : "=&w"(sums), "=&Te"(sum0), "=&Te"(sum1), "=&Te"(sum2), "=&Te"(sum3), "+&w"(*at)
-                     : "w"(weights0), "w"(weights1), "w"(weights2), "w"(weights3)
-                     : "memory");
-#else
-    at->first += 16;
-    sums.lane[0] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 0), weights0);
-    sums.lane[1] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 1), weights1);
-    sums.lane[2] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 2), weights2);
-    sums.lane[3] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 3), weights3);
-#endif
-    return sums;
-}
-
 /* Four channels of a row of outputs. */
-DEPTHWISE_CORTEX_M55_CODE_ATTR static inline void depthwise_cortex_m55_conv1_quad(
+DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_conv1_quad(
     const int32_t *columns, const int8_t *weights, const int32_t *parameters,
     int8_t *out)
 {
@@ -464,8 +494,8 @@ DEPTHWISE_CORTEX_M55_CODE_ATTR static inline void depthwise_cortex_m55_conv1_qua
     depthwise_cortex_m55_mve_at at = depthwise_cortex_m55_mve_addresses(columns, -STRIDE, DILATION);
 
     for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-        const depthwise_cortex_m55_mve_s32 sums = depthwise_cortex_m55_conv1_next(
-            &at, weights0, weights1, weights2, weights3);
+        const depthwise_cortex_m55_mve_s32 sums =
+            depthwise_cortex_m55_mve_next(&at, STRIDE, weights0, weights1, weights2, weights3);
         const depthwise_cortex_m55_mve_s32 acc = depthwise_cortex_m55_mve_add(sums, bias);
         const depthwise_cortex_m55_mve_s32 multiplier = depthwise_cortex_m55_mve_load(parameters + 4);
         const depthwise_cortex_m55_mve_s32 offset = depthwise_cortex_m55_mve_load(parameters + 8);
@@ -481,25 +511,27 @@ DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1(const int8
 {
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8,
-        OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS,
-        STRIDE = 2, PAD = 0, PADDING = -128, SCRATCH = 396,
-        BAND = 1 /* rows of outputs that the same columns serve */
+        OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS, STRIDE = 2, PAD = 0,
+        BLOCK = 8, BAND = 1 /* channels that are interleaved at a time; rows of outputs that the same columns serve */
     };
 
-    (void)memset(columns, PADDING, SCRATCH); /* padding beside the rows is never overwritten */
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t oy = 0; oy < OUT_HEIGHT; oy += BAND) {
-            const int32_t *parameters = depthwise_cortex_m55_conv1_parameters;
-            const int8_t *weights = depthwise_cortex_m55_conv1_weights;
+    (void)memset(columns, -128, 396); /* padding beside the rows is never overwritten */
+    for (int32_t block = 0; block < CHANNELS; block += BLOCK) {
+        for (int32_t n = 0; n < BATCH; n++) {
+            for (int32_t oy = 0; oy < OUT_HEIGHT; oy += BAND) {
+                const int32_t *parameters = depthwise_cortex_m55_conv1_parameters + 12 * (block / 4);
+                const int8_t *weights = depthwise_cortex_m55_conv1_weights + 64 * (block / 4);
 
-            depthwise_cortex_m55_mve_rows_s8(&depthwise_cortex_m55_conv1_rows, x + n * X_IMAGE, oy * STRIDE - PAD,
-                depthwise_cortex_m55_conv1_padding, columns);
-            for (int32_t m = 0; m < CHANNELS; m += 4) {
-                int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
+                depthwise_cortex_m55_mve_rows_s8(&depthwise_cortex_m55_conv1_rows, x + n * X_IMAGE + block,
+                    oy * STRIDE - PAD, depthwise_cortex_m55_conv1_padding, columns);
+                for (int32_t m = block; m < block + BLOCK; m += 4) {
+                    const int32_t *const at = columns + (m - block);
+                    int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 
-                depthwise_cortex_m55_conv1_quad(columns + m, weights, parameters, out);
-                weights += 64;
-                parameters += 12;
+                    depthwise_cortex_m55_conv1_quad(at, weights, parameters, out);
+                    weights += 64;
+                    parameters += 12;
+                }
             }
         }
     }

@@ -572,7 +572,10 @@ static QCGEN_INLINE void qcgen_mve_windows(qcgen_mve_at at, const int8_t **weigh
                      : "memory");
 #else
     for (int i = 0; i < 4; i++) {
-        sums[i] = qcgen_mve_dot(sums[i], qcgen_mve_gather(at, i), qcgen_mve_load_s8(*weights));
+        qcgen_mve_s8 factors;
+
+        (void)memcpy(factors.lane, *weights, sizeof factors.lane);
+        sums[i] = qcgen_mve_dot(sums[i], qcgen_mve_gather(at, i), factors);
         *weights += 16;
     }
 #endif

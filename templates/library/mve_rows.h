@@ -4,13 +4,12 @@
 #include "compiler.h"
 #include "helium.h"
 
-/* Rows of an image, or of a kernel, of which four at a time are interleaved. */
+/* Rows of an image, or of a kernel, of which four at a time are interleaved: a word holds one channel of four pixels,
+   one below the other. Four such words, of neighbouring pixels, are a window of 4 x 4 taps. */
 struct qcgen_mve_rows {
-    int32_t bytes, step; /* of a row, sixteen at a time; bytes from sixteen to the next */
-    int32_t row, apart;  /* bytes from a row to the next; rows from one of the four to the next */
-    int32_t left, other; /* words that the result has before them; what fills up the last sixteen */
-    int32_t count;       /* how many rows there are */
-    int32_t below;       /* rows from the first to the last that has weights, which stands for those below it, too */
+    int32_t bytes, step;        /* of a row, sixteen at a time; bytes from sixteen to the next */
+    int32_t row, apart;         /* bytes from a row to the next; rows from one of the four to the next */
+    int32_t count, left, other; /* rows; words that the result has before them; what fills up the last sixteen */
 };
 
 /* Interleaves a row and those below it, all of which there are, of whole sixteens. */
@@ -33,29 +32,24 @@ QCGEN_SHARED static void qcgen_mve_inside_s8(const struct qcgen_mve_rows *rows, 
 static QCGEN_INLINE const int8_t *qcgen_mve_row_s8(
     const struct qcgen_mve_rows *rows, const int8_t *x, int32_t y, const int8_t *outside, int32_t *step)
 {
-    const int is_inside = y >= 0 && y < rows->count;
+    const int is_inside = (uint32_t)y < (uint32_t)rows->count; /* and not below 0 */
 
     *step = is_inside ? rows->step : 0;
     return is_inside ? x + y * rows->row : outside;
 }
 
-/* Interleaves row `top` and those below it, any of which may lie outside. They are found one by one: of conditions in
-   loops over four words gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
-QCGEN_SHARED static void qcgen_mve_any_s8(
+/* The same of rows any of which may lie outside. They are found one by one: of conditions in loops over four words
+   gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
+QCGEN_SHARED static void qcgen_mve_border_s8(
     const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
 {
-    const int32_t apart = rows->apart, end = top + rows->below;
-    const int32_t y1 = top + apart < end ? top + apart : end;
-    const int32_t y2 = top + 2 * apart < end ? top + 2 * apart : end;
-    const int32_t y3 = top + 3 * apart < end ? top + 3 * apart : end;
     int32_t step0, step1, step2, step3;
     const int8_t *row0 = qcgen_mve_row_s8(rows, x, top, outside, &step0);
-    const int8_t *row1 = qcgen_mve_row_s8(rows, x, y1, outside, &step1);
-    const int8_t *row2 = qcgen_mve_row_s8(rows, x, y2, outside, &step2);
-    const int8_t *row3 = qcgen_mve_row_s8(rows, x, y3, outside, &step3);
-    const uint32_t bytes = (uint32_t)rows->bytes;
+    const int8_t *row1 = qcgen_mve_row_s8(rows, x, top + rows->apart, outside, &step1);
+    const int8_t *row2 = qcgen_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step2);
+    const int8_t *row3 = qcgen_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step3);
 
-    for (uint32_t i = bytes / 16; i > 0; i--) {
+    for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
         qcgen_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
         row0 += step0;
         row1 += step1;
@@ -63,18 +57,32 @@ QCGEN_SHARED static void qcgen_mve_any_s8(
         row3 += step3;
         words += 16;
     }
-    if (bytes % 16 > 0) {
-        qcgen_mve_interleave_s8(words, row0, row1, row2, row3, bytes % 16, (int8_t)rows->other);
-    }
+}
+
+/* Interleaves what sixteens leave over of such rows; x is the image behind them. */
+QCGEN_SHARED static void qcgen_mve_rest_s8(
+    const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
+{
+    int32_t step;
+    const int8_t *const row0 = qcgen_mve_row_s8(rows, x, top, outside, &step);
+    const int8_t *const row1 = qcgen_mve_row_s8(rows, x, top + rows->apart, outside, &step);
+    const int8_t *const row2 = qcgen_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step);
+    const int8_t *const row3 = qcgen_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step);
+
+    qcgen_mve_interleave_s8(words, row0, row1, row2, row3, (uint32_t)rows->bytes % 16, (int8_t)rows->other);
 }
 
 /* Interleaves row `top` and those below it. */
 static QCGEN_INLINE void qcgen_mve_rows_s8(
     const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
 {
-    if (rows->bytes % 16 == 0 && top >= 0 && top + 3 * rows->apart < rows->count) {
-        qcgen_mve_inside_s8(rows, x + top * rows->row, words + rows->left);
+    words += rows->left;
+    if (top >= 0 && top + 3 * rows->apart < rows->count) {
+        qcgen_mve_inside_s8(rows, x + top * rows->row, words);
     } else {
-        qcgen_mve_any_s8(rows, x, top, outside, words + rows->left);
+        qcgen_mve_border_s8(rows, x, top, outside, words);
+    }
+    if (rows->bytes % 16 > 0) {
+        qcgen_mve_rest_s8(rows, x + rows->bytes / 16 * rows->step, top, outside, words + rows->bytes / 16 * 16);
     }
 }

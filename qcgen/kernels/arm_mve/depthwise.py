@@ -173,7 +173,6 @@ def whole_vectors(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-MAX_OFFSET = 508  # bytes that a load of words from a vector of addresses can move on
 MAX_SCRATCH = 16384  # bytes that the interleaved rows may take
 
 
@@ -187,17 +186,14 @@ class InterleavedImage(Context):
     width: PlaneAxis
     columns: Columns
     rows: Struct  # how they are interleaved
+    window: Struct | None  # of several vectors
     four: range  # the rows of a word, the channels of a vector
     group_rows: int  # from one group of four rows to the next
-    stride: int  # words from one window to the next
-    stride_bytes: int  # the same in bytes
-    moves_in_load: bool  # loads move vectors of addresses on by that
     outside: int  # the byte outside the image
     is_unsigned: bool  # codes are uint8
     is_narrow: bool  # fewer channels than four
     lanes: int  # channels of a vector
     has_border: bool  # some group of rows does not lie wholly on the image
-    is_blocked: bool  # sixteen channels are interleaved at a time
     has_odd_block: bool  # blocks of sixteen leave channels over: the last one ends with them
     has_odd_band: bool  # bands leave rows over
     has_odd_quad: bool  # fours leave channels over
@@ -207,7 +203,6 @@ class InterleavedImage(Context):
 class InterleavedWeights(Context):
     """The weights, which are interleaved like the image unless they are so in flash."""
 
-    is_packed: bool  # they are so in flash
     kernel: Struct | None  # how those in flash become so if they are not
     kernel_scratch: int  # bytes of its interleaved rows
 
@@ -359,7 +354,7 @@ def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:
 
 
 def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
-    g, stride = op.geometry, columns.width.stride * columns.column
+    g = op.geometry
     outside = (op.x_zero_point + 128) % 256 - 128
     return InterleavedImage(
         images=images(g),
@@ -368,17 +363,14 @@ def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
         width=columns.width,
         columns=columns,
         rows=_rows(columns, outside),
+        window=_window(columns) if columns.is_large else None,
         four=range(QUAD),
         group_rows=QUAD * columns.height.dilation,
-        stride=stride,
-        stride_bytes=4 * stride,
-        moves_in_load=4 * stride <= MAX_OFFSET,
         outside=outside,
         is_unsigned=op.x.dtype is DType.UINT8,
         is_narrow=g.in_channels < QUAD,
         lanes=min(QUAD, g.in_channels),
         has_border=not all(columns.inside),
-        is_blocked=g.in_channels > BLOCK,
         has_odd_block=g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
         has_odd_band=columns.height.output % columns.band > 0,
         has_odd_quad=g.in_channels > QUAD and g.in_channels % QUAD > 0,
@@ -395,9 +387,19 @@ def _rows(columns: Columns, outside: int) -> Struct:
         "left": columns.left,
         "other": outside,
         "count": QUAD * columns.groups if columns.line else height.input,
-        "below": columns.rows_below * height.dilation,
     }
     return Struct("mve_rows", (), numbers)
+
+
+def _window(columns: Columns) -> Struct:
+    numbers = {
+        "groups": columns.groups,
+        "words": columns.words,
+        "parts": columns.parts,
+        "stride": columns.width.stride * columns.column,
+        "dilation": columns.width.dilation * columns.column,
+    }
+    return Struct("mve_window", (), numbers)
 
 
 def _interleaved_weights(columns: Columns, is_packed: bool) -> InterleavedWeights:
@@ -407,7 +409,6 @@ def _interleaved_weights(columns: Columns, is_packed: bool) -> InterleavedWeight
         "row": columns.width.kernel * columns.channels,
         "apart": 1,
         "count": columns.height.kernel,
-        "below": QUAD - 1,
     }
     numbers = {
         **{f"rows.{name}": number for name, number in rows.items()},
@@ -418,7 +419,6 @@ def _interleaved_weights(columns: Columns, is_packed: bool) -> InterleavedWeight
         "words": columns.kernel_words,
     }
     return InterleavedWeights(
-        is_packed=is_packed,
         kernel=None if is_packed else Struct("mve_kernel", (), numbers),
         kernel_scratch=4 * columns.groups * columns.kernel_words,
     )

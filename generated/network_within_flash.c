@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x8cadf96b
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xda90f15d
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -81,6 +81,15 @@ struct network_within_flash_arena_behind {
 #define NETWORK_WITHIN_FLASH_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define NETWORK_WITHIN_FLASH_OS_INLINE NETWORK_WITHIN_FLASH_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define NETWORK_WITHIN_FLASH_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_WITHIN_FLASH_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define NETWORK_WITHIN_FLASH_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -346,6 +355,59 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_pair_of(uint
     return (int32_t)((two + UINT32_C(0x8000)) ^ UINT32_C(0x8000));
 }
 
+/* Adds the products of a pair of two tiles with the weights of 1, 2 or 4 output channels, or begins with them. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_tile_step(
+    const int32_t **v, const int32_t **weights, int32_t width, int32_t is_first, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w[2];
+
+    network_within_flash_dsp_load_two(v, &x, &z);
+    w[0] = width == 1 ? *(*weights)++ : 0;
+    NETWORK_WITHIN_FLASH_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        if (width > 1 && c % 2 == 0) {
+            network_within_flash_dsp_load_two(weights, &w[0], &w[1]);
+        }
+        a[c] = is_first ? network_within_flash_dsp_product(x, w[c % 2])
+            : network_within_flash_dsp_dot(x, w[c % 2], a[c]);
+        b[c] = is_first ? network_within_flash_dsp_product(z, w[c % 2])
+            : network_within_flash_dsp_dot(z, w[c % 2], b[c]);
+    }
+}
+
+/* The products of two tiles with the weights of so many output channels, summed over pairs of input channels, at each
+   point; a loop has so many copies of its body. Returns where the next weights are. */
+static NETWORK_WITHIN_FLASH_INLINE const int32_t *network_within_flash_dsp_multiply_tiles(const int32_t *v,
+const int32_t *weights, int32_t points,
+    int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
+{
+    const int32_t rounds = (pairs - 1) / copies, rest = (pairs - 1) % copies;
+    const uint32_t *const end = sums + points * 2 * width;
+
+    do {
+        int32_t a[4], b[4];
+
+        network_within_flash_dsp_tile_step(&v, &weights, width, 1, a, b);
+        NETWORK_WITHIN_FLASH_UNROLLED
+        for (int32_t k = 0; k < rest; k++) {
+            network_within_flash_dsp_tile_step(&v, &weights, width, 0, a, b);
+        }
+        for (int32_t i = 0; i < rounds; i++) {
+            NETWORK_WITHIN_FLASH_UNROLLED
+            for (int32_t k = 0; k < copies; k++) {
+                network_within_flash_dsp_tile_step(&v, &weights, width, 0, a, b);
+            }
+        }
+        NETWORK_WITHIN_FLASH_UNROLLED
+        for (int32_t c = 0; c < width; c++) {
+            sums[c] = (uint32_t)a[c];
+            sums[width + c] = (uint32_t)b[c];
+        }
+        sums += 2 * width;
+    } while (sums != end);
+    return weights;
+}
+
 /*
  * network_within_flash_stem: the weights, plus 128, so that two are widened without a sign: [blocks of output
  * channels][fours of input channels][output channels of a block][taps][4].
@@ -403,10 +465,8 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_stem_co
     return (int8_t)code;
 }
 
-enum {
-    network_within_flash_stem_STEP = 8, /* bytes of a pixel */
-    network_within_flash_stem_POINT = 8 /* words of one of the 36 points */
-};
+/* Bytes of a pixel, and words of one of the 36 points. */
+enum { network_within_flash_stem_STEP = 8, network_within_flash_stem_POINT = 8 };
 
 /*
  * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
@@ -428,42 +488,22 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
             const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
             uint32_t d[6];
 
-            d[0] = (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET, network_within_flash_dsp_load_word(pixel));
-            d[1] =
-                (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET, network_within_flash_dsp_load_word(pixel + row));
-            d[2] = (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET,
-                network_within_flash_dsp_load_word(pixel + 2 * row));
-            d[3] = (uint32_t)network_within_flash_dsp_add_even_s8(OFFSET,
-                network_within_flash_dsp_load_word(pixel + 3 * row));
-            d[4] = (uint32_t)network_within_flash_dsp_add_even_s8(last,
-                network_within_flash_dsp_load_word(pixel + 4 * row));
-            d[5] = (uint32_t)network_within_flash_dsp_add_even_s8(last,
-                network_within_flash_dsp_load_word(pixel + 5 * row));
-            network_within_flash_dsp_evaluate_6(d);
-            halves[j] = d[0];
-            halves[COLUMNS + j] = d[1];
-            halves[2 * COLUMNS + j] = d[2];
-            halves[3 * COLUMNS + j] = d[3];
-            halves[4 * COLUMNS + j] = d[4];
-            halves[5 * COLUMNS + j] = d[5];
-            d[0] = (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET, network_within_flash_dsp_load_word(pixel));
-            d[1] =
-                (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET, network_within_flash_dsp_load_word(pixel + row));
-            d[2] = (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET,
-                network_within_flash_dsp_load_word(pixel + 2 * row));
-            d[3] = (uint32_t)network_within_flash_dsp_add_odd_s8(OFFSET,
-                network_within_flash_dsp_load_word(pixel + 3 * row));
-            d[4] = (uint32_t)network_within_flash_dsp_add_odd_s8(last,
-                network_within_flash_dsp_load_word(pixel + 4 * row));
-            d[5] = (uint32_t)network_within_flash_dsp_add_odd_s8(last,
-                network_within_flash_dsp_load_word(pixel + 5 * row));
-            network_within_flash_dsp_evaluate_6(d);
-            halves[ROWS * COLUMNS + j] = d[0];
-            halves[(ROWS + 1) * COLUMNS + j] = d[1];
-            halves[(ROWS + 2) * COLUMNS + j] = d[2];
-            halves[(ROWS + 3) * COLUMNS + j] = d[3];
-            halves[(ROWS + 4) * COLUMNS + j] = d[4];
-            halves[(ROWS + 5) * COLUMNS + j] = d[5];
+            NETWORK_WITHIN_FLASH_UNROLLED
+            for (int32_t half = 0; half < 2; half++) {
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t i = 0; i < ROWS; i++) {
+                    const int32_t word = network_within_flash_dsp_load_word(pixel + i * row);
+                    const int32_t offset = i < ROWS - 2 ? OFFSET : last;
+
+                    d[i] = (uint32_t)(half ? network_within_flash_dsp_add_odd_s8(offset, word)
+                        : network_within_flash_dsp_add_even_s8(offset, word));
+                }
+                network_within_flash_dsp_evaluate_6(d);
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t i = 0; i < ROWS; i++) {
+                    halves[(half * ROWS + i) * COLUMNS + j] = d[i];
+                }
+            }
         }
         for (int32_t half = 0; half < 2; half++) {
             for (int32_t i = 0; i < ROWS; i++) {
@@ -471,19 +511,15 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
                 int32_t *const factors = v + i * COLUMNS * POINT + 2 * half;
                 uint32_t d[6];
 
-                d[0] = row_points[0];
-                d[1] = row_points[1];
-                d[2] = row_points[2];
-                d[3] = row_points[3];
-                d[4] = row_points[4];
-                d[5] = row_points[5];
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t j = 0; j < COLUMNS; j++) {
+                    d[j] = row_points[j];
+                }
                 network_within_flash_dsp_evaluate_6(d);
-                factors[0] = network_within_flash_dsp_sub((int32_t)d[0], BIAS);
-                factors[POINT] = network_within_flash_dsp_sub((int32_t)d[1], BIAS);
-                factors[2 * POINT] = network_within_flash_dsp_sub((int32_t)d[2], BIAS);
-                factors[3 * POINT] = network_within_flash_dsp_sub((int32_t)d[3], BIAS);
-                factors[4 * POINT] = network_within_flash_dsp_sub((int32_t)d[4], BIAS);
-                factors[5 * POINT] = network_within_flash_dsp_sub((int32_t)d[5], BIAS);
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t j = 0; j < COLUMNS; j++) {
+                    factors[j * POINT] = network_within_flash_dsp_sub((int32_t)d[j], BIAS);
+                }
             }
         }
         x += 4;
@@ -546,69 +582,7 @@ NETWORK_WITHIN_FLASH_NOINLINE static const uint8_t *network_within_flash_stem_tr
 NETWORK_WITHIN_FLASH_NOINLINE static const int32_t *network_within_flash_stem_multiply4(
     const int32_t *v, const int32_t *weights, uint32_t *sums)
 {
-    enum { WIDTH = 4 };
-    const uint32_t *const end = sums + 36 * 2 * WIDTH;
-
-    do {
-        int32_t a0, a1, a2, a3;
-        int32_t b0, b1, b2, b3;
-        int32_t x0, z0, w0, w1;
-
-        network_within_flash_dsp_load_two(&v, &x0, &z0);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a0 = network_within_flash_dsp_product(x0, w0);
-        b0 = network_within_flash_dsp_product(z0, w0);
-        a1 = network_within_flash_dsp_product(x0, w1);
-        b1 = network_within_flash_dsp_product(z0, w1);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a2 = network_within_flash_dsp_product(x0, w0);
-        b2 = network_within_flash_dsp_product(z0, w0);
-        a3 = network_within_flash_dsp_product(x0, w1);
-        b3 = network_within_flash_dsp_product(z0, w1);
-        network_within_flash_dsp_load_two(&v, &x0, &z0);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a0 = network_within_flash_dsp_dot(x0, w0, a0);
-        b0 = network_within_flash_dsp_dot(z0, w0, b0);
-        a1 = network_within_flash_dsp_dot(x0, w1, a1);
-        b1 = network_within_flash_dsp_dot(z0, w1, b1);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a2 = network_within_flash_dsp_dot(x0, w0, a2);
-        b2 = network_within_flash_dsp_dot(z0, w0, b2);
-        a3 = network_within_flash_dsp_dot(x0, w1, a3);
-        b3 = network_within_flash_dsp_dot(z0, w1, b3);
-        network_within_flash_dsp_load_two(&v, &x0, &z0);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a0 = network_within_flash_dsp_dot(x0, w0, a0);
-        b0 = network_within_flash_dsp_dot(z0, w0, b0);
-        a1 = network_within_flash_dsp_dot(x0, w1, a1);
-        b1 = network_within_flash_dsp_dot(z0, w1, b1);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a2 = network_within_flash_dsp_dot(x0, w0, a2);
-        b2 = network_within_flash_dsp_dot(z0, w0, b2);
-        a3 = network_within_flash_dsp_dot(x0, w1, a3);
-        b3 = network_within_flash_dsp_dot(z0, w1, b3);
-        network_within_flash_dsp_load_two(&v, &x0, &z0);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a0 = network_within_flash_dsp_dot(x0, w0, a0);
-        b0 = network_within_flash_dsp_dot(z0, w0, b0);
-        a1 = network_within_flash_dsp_dot(x0, w1, a1);
-        b1 = network_within_flash_dsp_dot(z0, w1, b1);
-        network_within_flash_dsp_load_two(&weights, &w0, &w1);
-        a2 = network_within_flash_dsp_dot(x0, w0, a2);
-        b2 = network_within_flash_dsp_dot(z0, w0, b2);
-        a3 = network_within_flash_dsp_dot(x0, w1, a3);
-        b3 = network_within_flash_dsp_dot(z0, w1, b3);
-        sums[0] = (uint32_t)a0;
-        sums[WIDTH] = (uint32_t)b0;
-        sums[1] = (uint32_t)a1;
-        sums[WIDTH + 1] = (uint32_t)b1;
-        sums[2] = (uint32_t)a2;
-        sums[WIDTH + 2] = (uint32_t)b2;
-        sums[3] = (uint32_t)a3;
-        sums[WIDTH + 3] = (uint32_t)b3;
-        sums += 2 * WIDTH;
-    } while (sums != end);
-    return weights;
+    return network_within_flash_dsp_multiply_tiles(v, weights, 36, 4, 3, 4, sums);
 }
 
 /* The output codes of two tiles in 4 channels. */
@@ -620,20 +594,17 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
     const uint32_t inverse = UINT32_C(954437177);
 
     for (int32_t i = 0; i < POINTS_ROW; i++) {
-        uint32_t *const at = sums + i;
         uint32_t t[6];
 
-        t[0] = at[0];
-        t[1] = at[POINTS_ROW];
-        t[2] = at[2 * POINTS_ROW];
-        t[3] = at[3 * POINTS_ROW];
-        t[4] = at[4 * POINTS_ROW];
-        t[5] = at[5 * POINTS_ROW];
+        NETWORK_WITHIN_FLASH_UNROLLED
+        for (int32_t r = 0; r < 6; r++) {
+            t[r] = sums[i + r * POINTS_ROW];
+        }
         network_within_flash_dsp_interpolate_6(t, 4);
-        at[0] = t[0];
-        at[POINTS_ROW] = t[1];
-        at[2 * POINTS_ROW] = t[2];
-        at[3 * POINTS_ROW] = t[3];
+        NETWORK_WITHIN_FLASH_UNROLLED
+        for (int32_t r = 0; r < 4; r++) {
+            sums[i + r * POINTS_ROW] = t[r];
+        }
     }
     for (int32_t c = m; c < m + WIDTH; c++) {
         const int32_t bias = network_within_flash_stem_bias[c];
@@ -643,17 +614,14 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
             int8_t *const out = places[i] + c;
 
             for (int32_t row = 0; row < 4; row++) {
-                const uint32_t *const at = points + row * POINTS_ROW;
                 int8_t *const y = out + row * ROW;
                 uint32_t t[6];
                 int32_t acc0, acc1, acc2, acc3;
 
-                t[0] = at[0];
-                t[1] = at[SUMS];
-                t[2] = at[2 * SUMS];
-                t[3] = at[3 * SUMS];
-                t[4] = at[4 * SUMS];
-                t[5] = at[5 * SUMS];
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t k = 0; k < 6; k++) {
+                    t[k] = points[row * POINTS_ROW + k * SUMS];
+                }
                 network_within_flash_dsp_interpolate_6(t, 4);
                 acc0 = bias + ((int32_t)(t[0] * inverse) >> SHIFT);
                 acc1 = bias + ((int32_t)(t[1] * inverse) >> SHIFT);
@@ -673,11 +641,8 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
 NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem_tile(const int8_t *x, int32_t oy, int32_t ox,
     uint32_t *halves, int32_t *v)
 {
-    enum {
-        IN_WIDTH = 10, IN_CHANNELS = 8, PAD_HEIGHT = 0, PAD_WIDTH = 0
-    };
-    const int32_t iy = oy - PAD_HEIGHT;
-    const int32_t ix = ox - PAD_WIDTH;
+    enum { IN_WIDTH = 10, IN_CHANNELS = 8, PAD_HEIGHT = 0, PAD_WIDTH = 0 };
+    const int32_t iy = oy - PAD_HEIGHT, ix = ox - PAD_WIDTH;
 
     network_within_flash_stem_evaluate(x + (iy * IN_WIDTH + ix) * IN_CHANNELS, IN_WIDTH * IN_CHANNELS, halves, v);
 }
@@ -704,8 +669,7 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem(const int8_
 {
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 512,
-        OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 8,
-        TILE_HEIGHT = 4, TILE_WIDTH = 4,
+        OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 8, TILE_HEIGHT = 4, TILE_WIDTH = 4,
         GROUP = 4, FACTORS = 36 * network_within_flash_stem_POINT
     };
     int8_t *places[4];

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x10923bd8
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x1f711b51
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -73,6 +73,15 @@ struct winograd_cortex_m4_arena_behind {
 #define WINOGRAD_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define WINOGRAD_CORTEX_M4_OS_INLINE WINOGRAD_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#define WINOGRAD_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define WINOGRAD_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define WINOGRAD_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -254,6 +263,57 @@ static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_interpolate_6(uint3
     t[outputs - 1] += t[5] << 1;
 }
 
+/* Adds the products of a pair of two tiles with the weights of 1, 2 or 4 output channels, or begins with them. */
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_tile_step(
+    const int32_t **v, const int32_t **weights, int32_t width, int32_t is_first, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w[2];
+
+    winograd_cortex_m4_dsp_load_two(v, &x, &z);
+    w[0] = width == 1 ? *(*weights)++ : 0;
+    WINOGRAD_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        if (width > 1 && c % 2 == 0) {
+            winograd_cortex_m4_dsp_load_two(weights, &w[0], &w[1]);
+        }
+        a[c] = is_first ? winograd_cortex_m4_dsp_product(x, w[c % 2]) : winograd_cortex_m4_dsp_dot(x, w[c % 2], a[c]);
+        b[c] = is_first ? winograd_cortex_m4_dsp_product(z, w[c % 2]) : winograd_cortex_m4_dsp_dot(z, w[c % 2], b[c]);
+    }
+}
+
+/* The products of two tiles with the weights of so many output channels, summed over pairs of input channels, at each
+   point; a loop has so many copies of its body. Returns where the next weights are. */
+static WINOGRAD_CORTEX_M4_INLINE const int32_t *winograd_cortex_m4_dsp_multiply_tiles(const int32_t *v,
+const int32_t *weights, int32_t points,
+    int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
+{
+    const int32_t rounds = (pairs - 1) / copies, rest = (pairs - 1) % copies;
+    const uint32_t *const end = sums + points * 2 * width;
+
+    do {
+        int32_t a[4], b[4];
+
+        winograd_cortex_m4_dsp_tile_step(&v, &weights, width, 1, a, b);
+        WINOGRAD_CORTEX_M4_UNROLLED
+        for (int32_t k = 0; k < rest; k++) {
+            winograd_cortex_m4_dsp_tile_step(&v, &weights, width, 0, a, b);
+        }
+        for (int32_t i = 0; i < rounds; i++) {
+            WINOGRAD_CORTEX_M4_UNROLLED
+            for (int32_t k = 0; k < copies; k++) {
+                winograd_cortex_m4_dsp_tile_step(&v, &weights, width, 0, a, b);
+            }
+        }
+        WINOGRAD_CORTEX_M4_UNROLLED
+        for (int32_t c = 0; c < width; c++) {
+            sums[c] = (uint32_t)a[c];
+            sums[width + c] = (uint32_t)b[c];
+        }
+        sums += 2 * width;
+    } while (sums != end);
+    return weights;
+}
+
 /*
  * winograd_cortex_m4_conv1: the weights' values at 36 points, two in a word: [blocks of output
  * channels][points][pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block].
@@ -300,10 +360,8 @@ WINOGRAD_CORTEX_M4_CODE_ATTR static inline int8_t winograd_cortex_m4_conv1_code(
     return (int8_t)code;
 }
 
-enum {
-    winograd_cortex_m4_conv1_STEP = 4, /* bytes of a pixel */
-    winograd_cortex_m4_conv1_POINT = 4 /* words of one of the 36 points */
-};
+/* Bytes of a pixel, and words of one of the 36 points. */
+enum { winograd_cortex_m4_conv1_STEP = 4, winograd_cortex_m4_conv1_POINT = 4 };
 
 /*
  * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
@@ -325,38 +383,22 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
             const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
             uint32_t d[6];
 
-            d[0] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
-            d[1] = (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + row));
-            d[2] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
-            d[3] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
-            d[4] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
-            d[5] =
-                (uint32_t)winograd_cortex_m4_dsp_add_even_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
-            winograd_cortex_m4_dsp_evaluate_6(d);
-            halves[j] = d[0];
-            halves[COLUMNS + j] = d[1];
-            halves[2 * COLUMNS + j] = d[2];
-            halves[3 * COLUMNS + j] = d[3];
-            halves[4 * COLUMNS + j] = d[4];
-            halves[5 * COLUMNS + j] = d[5];
-            d[0] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel));
-            d[1] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + row));
-            d[2] =
-                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 2 * row));
-            d[3] =
-                (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(OFFSET, winograd_cortex_m4_dsp_load_word(pixel + 3 * row));
-            d[4] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 4 * row));
-            d[5] = (uint32_t)winograd_cortex_m4_dsp_add_odd_s8(last, winograd_cortex_m4_dsp_load_word(pixel + 5 * row));
-            winograd_cortex_m4_dsp_evaluate_6(d);
-            halves[ROWS * COLUMNS + j] = d[0];
-            halves[(ROWS + 1) * COLUMNS + j] = d[1];
-            halves[(ROWS + 2) * COLUMNS + j] = d[2];
-            halves[(ROWS + 3) * COLUMNS + j] = d[3];
-            halves[(ROWS + 4) * COLUMNS + j] = d[4];
-            halves[(ROWS + 5) * COLUMNS + j] = d[5];
+            WINOGRAD_CORTEX_M4_UNROLLED
+            for (int32_t half = 0; half < 2; half++) {
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t i = 0; i < ROWS; i++) {
+                    const int32_t word = winograd_cortex_m4_dsp_load_word(pixel + i * row);
+                    const int32_t offset = i < ROWS - 2 ? OFFSET : last;
+
+                    d[i] = (uint32_t)(half ? winograd_cortex_m4_dsp_add_odd_s8(offset, word)
+                        : winograd_cortex_m4_dsp_add_even_s8(offset, word));
+                }
+                winograd_cortex_m4_dsp_evaluate_6(d);
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t i = 0; i < ROWS; i++) {
+                    halves[(half * ROWS + i) * COLUMNS + j] = d[i];
+                }
+            }
         }
         for (int32_t half = 0; half < 2; half++) {
             for (int32_t i = 0; i < ROWS; i++) {
@@ -364,19 +406,15 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
                 int32_t *const factors = v + i * COLUMNS * POINT + 2 * half;
                 uint32_t d[6];
 
-                d[0] = row_points[0];
-                d[1] = row_points[1];
-                d[2] = row_points[2];
-                d[3] = row_points[3];
-                d[4] = row_points[4];
-                d[5] = row_points[5];
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t j = 0; j < COLUMNS; j++) {
+                    d[j] = row_points[j];
+                }
                 winograd_cortex_m4_dsp_evaluate_6(d);
-                factors[0] = winograd_cortex_m4_dsp_sub((int32_t)d[0], BIAS);
-                factors[POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[1], BIAS);
-                factors[2 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[2], BIAS);
-                factors[3 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[3], BIAS);
-                factors[4 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[4], BIAS);
-                factors[5 * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[5], BIAS);
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t j = 0; j < COLUMNS; j++) {
+                    factors[j * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[j], BIAS);
+                }
             }
         }
         x += 4;
@@ -388,33 +426,7 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
 WINOGRAD_CORTEX_M4_NOINLINE static const int32_t *winograd_cortex_m4_conv1_multiply2(
     const int32_t *v, const int32_t *weights, uint32_t *sums)
 {
-    enum { WIDTH = 2 };
-    const uint32_t *const end = sums + 36 * 2 * WIDTH;
-
-    do {
-        int32_t a0, a1;
-        int32_t b0, b1;
-        int32_t x0, z0, w0, w1;
-
-        winograd_cortex_m4_dsp_load_two(&v, &x0, &z0);
-        winograd_cortex_m4_dsp_load_two(&weights, &w0, &w1);
-        a0 = winograd_cortex_m4_dsp_product(x0, w0);
-        b0 = winograd_cortex_m4_dsp_product(z0, w0);
-        a1 = winograd_cortex_m4_dsp_product(x0, w1);
-        b1 = winograd_cortex_m4_dsp_product(z0, w1);
-        winograd_cortex_m4_dsp_load_two(&v, &x0, &z0);
-        winograd_cortex_m4_dsp_load_two(&weights, &w0, &w1);
-        a0 = winograd_cortex_m4_dsp_dot(x0, w0, a0);
-        b0 = winograd_cortex_m4_dsp_dot(z0, w0, b0);
-        a1 = winograd_cortex_m4_dsp_dot(x0, w1, a1);
-        b1 = winograd_cortex_m4_dsp_dot(z0, w1, b1);
-        sums[0] = (uint32_t)a0;
-        sums[WIDTH] = (uint32_t)b0;
-        sums[1] = (uint32_t)a1;
-        sums[WIDTH + 1] = (uint32_t)b1;
-        sums += 2 * WIDTH;
-    } while (sums != end);
-    return weights;
+    return winograd_cortex_m4_dsp_multiply_tiles(v, weights, 36, 2, 1, 2, sums);
 }
 
 /* The output codes of two tiles in 2 channels. */
@@ -426,20 +438,17 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
     const uint32_t inverse = UINT32_C(954437177);
 
     for (int32_t i = 0; i < POINTS_ROW; i++) {
-        uint32_t *const at = sums + i;
         uint32_t t[6];
 
-        t[0] = at[0];
-        t[1] = at[POINTS_ROW];
-        t[2] = at[2 * POINTS_ROW];
-        t[3] = at[3 * POINTS_ROW];
-        t[4] = at[4 * POINTS_ROW];
-        t[5] = at[5 * POINTS_ROW];
+        WINOGRAD_CORTEX_M4_UNROLLED
+        for (int32_t r = 0; r < 6; r++) {
+            t[r] = sums[i + r * POINTS_ROW];
+        }
         winograd_cortex_m4_dsp_interpolate_6(t, 4);
-        at[0] = t[0];
-        at[POINTS_ROW] = t[1];
-        at[2 * POINTS_ROW] = t[2];
-        at[3 * POINTS_ROW] = t[3];
+        WINOGRAD_CORTEX_M4_UNROLLED
+        for (int32_t r = 0; r < 4; r++) {
+            sums[i + r * POINTS_ROW] = t[r];
+        }
     }
     for (int32_t c = m; c < m + WIDTH; c++) {
         const int32_t bias = winograd_cortex_m4_conv1_bias[c];
@@ -449,17 +458,14 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
             int8_t *const out = places[i] + c;
 
             for (int32_t row = 0; row < 4; row++) {
-                const uint32_t *const at = points + row * POINTS_ROW;
                 int8_t *const y = out + row * ROW;
                 uint32_t t[6];
                 int32_t acc0, acc1, acc2, acc3;
 
-                t[0] = at[0];
-                t[1] = at[SUMS];
-                t[2] = at[2 * SUMS];
-                t[3] = at[3 * SUMS];
-                t[4] = at[4 * SUMS];
-                t[5] = at[5 * SUMS];
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t k = 0; k < 6; k++) {
+                    t[k] = points[row * POINTS_ROW + k * SUMS];
+                }
                 winograd_cortex_m4_dsp_interpolate_6(t, 4);
                 acc0 = bias + ((int32_t)(t[0] * inverse) >> SHIFT);
                 acc1 = bias + ((int32_t)(t[1] * inverse) >> SHIFT);
@@ -479,11 +485,8 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
 WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1_tile(const int8_t *x, int32_t oy, int32_t ox,
     uint32_t *halves, int32_t *v)
 {
-    enum {
-        IN_WIDTH = 10, IN_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0
-    };
-    const int32_t iy = oy - PAD_HEIGHT;
-    const int32_t ix = ox - PAD_WIDTH;
+    enum { IN_WIDTH = 10, IN_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0 };
+    const int32_t iy = oy - PAD_HEIGHT, ix = ox - PAD_WIDTH;
 
     winograd_cortex_m4_conv1_evaluate(x + (iy * IN_WIDTH + ix) * IN_CHANNELS, IN_WIDTH * IN_CHANNELS, halves, v);
 }
@@ -506,8 +509,7 @@ WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1(const int8_t *
 {
     enum {
         BATCH = 1, X_IMAGE = 400, Y_IMAGE = 128,
-        OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 2,
-        TILE_HEIGHT = 4, TILE_WIDTH = 4
+        OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 2, TILE_HEIGHT = 4, TILE_WIDTH = 4
     };
     int8_t *places[2];
     int32_t held = 0;

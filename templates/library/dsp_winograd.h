@@ -102,3 +102,53 @@ static QCGEN_INLINE int32_t qcgen_dsp_pair_of(uint32_t two)
 {
     return (int32_t)((two + UINT32_C(0x8000)) ^ UINT32_C(0x8000));
 }
+
+/* Adds the products of a pair of two tiles with the weights of 1, 2 or 4 output channels, or begins with them. */
+static QCGEN_INLINE void qcgen_dsp_tile_step(
+    const int32_t **v, const int32_t **weights, int32_t width, int32_t is_first, int32_t *a, int32_t *b)
+{
+    int32_t x, z, w[2];
+
+    qcgen_dsp_load_two(v, &x, &z);
+    w[0] = width == 1 ? *(*weights)++ : 0;
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        if (width > 1 && c % 2 == 0) {
+            qcgen_dsp_load_two(weights, &w[0], &w[1]);
+        }
+        a[c] = is_first ? qcgen_dsp_product(x, w[c % 2]) : qcgen_dsp_dot(x, w[c % 2], a[c]);
+        b[c] = is_first ? qcgen_dsp_product(z, w[c % 2]) : qcgen_dsp_dot(z, w[c % 2], b[c]);
+    }
+}
+
+/* The products of two tiles with the weights of so many output channels, summed over pairs of input channels, at each
+   point; a loop has so many copies of its body. Returns where the next weights are. */
+static QCGEN_INLINE const int32_t *qcgen_dsp_multiply_tiles(const int32_t *v, const int32_t *weights, int32_t points,
+    int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
+{
+    const int32_t rounds = (pairs - 1) / copies, rest = (pairs - 1) % copies;
+    const uint32_t *const end = sums + points * 2 * width;
+
+    do {
+        int32_t a[4], b[4];
+
+        qcgen_dsp_tile_step(&v, &weights, width, 1, a, b);
+        QCGEN_UNROLLED
+        for (int32_t k = 0; k < rest; k++) {
+            qcgen_dsp_tile_step(&v, &weights, width, 0, a, b);
+        }
+        for (int32_t i = 0; i < rounds; i++) {
+            QCGEN_UNROLLED
+            for (int32_t k = 0; k < copies; k++) {
+                qcgen_dsp_tile_step(&v, &weights, width, 0, a, b);
+            }
+        }
+        QCGEN_UNROLLED
+        for (int32_t c = 0; c < width; c++) {
+            sums[c] = (uint32_t)a[c];
+            sums[width + c] = (uint32_t)b[c];
+        }
+        sums += 2 * width;
+    } while (sums != end);
+    return weights;
+}

@@ -33,31 +33,8 @@ from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
 from qcgen.options import spelt
 
 WIDTHS = (4, 2, 1)
-LANES = (("a", "x"), ("b", "z"))  # of two tiles the names of sums and pairs in C
 LEAST_GAIN = 1.1  # in cycles over arm_dsp/conv: what flash and scratch for tiles must be paid with at the least
 MAX_UNROLL = 15  # of the sums over input channels, besides the first product
-
-
-@dataclass(frozen=True)
-class TileBlocks(ChannelBlocks):
-    """Blocks of channels of two tiles; ``steps`` after the first product."""
-
-    steps: Unrolled
-
-    @property
-    def word_twos(self) -> tuple[tuple[int, int], ...]:
-        """They two by two, as their words are loaded."""
-        return tuple((c, c + 1) for c in range(0, self.width - 1, 2))
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether there is but one."""
-        return self.width == 1
-
-    @property
-    def sums(self) -> int:
-        """Sums of one product: those of two tiles."""
-        return 2 * self.width
 
 
 @dataclass(frozen=True)
@@ -69,7 +46,6 @@ class TileSteps(Context):
     has_two_axes: bool  # both axes have one that does something
     takes_row: bool  # rows of pixels are combined
     pixel_distance: str  # between the pixels of that axis, in C
-    half_words: tuple[int, int]  # where the pairs of even and of odd channels are written
     codes: tuple[tuple[str, str], ...]  # accumulators of its outputs and where their codes go, in C
 
 
@@ -125,9 +101,9 @@ class WinogradContext(Context):
     channels: int  # input channels up to a whole number of words
     pair_offset: str  # what makes two codes 0 to 255, in C; "" if they are
     padding: int  # the element outside the image
-    segments: tuple[TileBlocks, ...]  # of output channels
-    lanes: tuple[tuple[str, str], ...]  # of two tiles the names of sums and pairs in C
-    loop_word: tuple[int, ...]  # the word that is loaded for each channel of a block
+    pairs: int  # of input channels
+    copies: int  # of the body of the loop over them
+    segments: tuple[ChannelBlocks, ...]  # of output channels
     group: Group | None  # how weights are transformed when the layer runs; None: they lie transformed in flash
 
 
@@ -240,7 +216,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     tile = _tile(op, packed)
     assert tile is not None, "why_not accepted the operator"
     channels = padded_channels(op.geometry)
-    blocks = _blocks(op.geometry.out_channels, channels // 2)
+    blocks = _blocks(op.geometry.out_channels)
     meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
     meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
     words = _weights(tile.weights(taps_of(packed, op.geometry)), channels, blocks)
@@ -265,7 +241,7 @@ def prepare_tiles(
     """Tiles with the weights of ``table``, which are transformed for ``group`` into ``weights`` if there is one."""
     g = op.geometry
     channels = padded_channels(g)
-    blocks = _blocks(g.out_channels, channels // 2)
+    blocks, loop = _blocks(g.out_channels), unrolled(channels // 2 - 1, MAX_UNROLL)
     reading = _tile_reading(g, setting)
     together = 2 if group is None else group.tiles
     context = WinogradContext(
@@ -278,13 +254,13 @@ def prepare_tiles(
         channels=channels,
         pair_offset=f"0x{packed.x_shift * 0x10001:08x}" if packed.x_shift else "",
         padding=op.x_zero_point,
+        pairs=channels // 2,
+        copies=loop.unroll,
         segments=blocks,
-        lanes=LANES,
-        loop_word=(0, 1, 0, 1),
         group=group,
     )
     bias = Constants("bias", "int32_t", packed.bias, f"added to each sum: {bias_text(packed)}.")
-    scratch = [Scratch(2 * tile.products * channels * together, 4), Scratch(4 * tile.products * blocks[0].sums, 4)]
+    scratch = [Scratch(2 * tile.products * channels * together, 4), Scratch(4 * tile.products * 2 * blocks[0].width, 4)]
     if weights is not None:
         scratch.append(weights)
     if reading.gathers:
@@ -297,7 +273,18 @@ def prepare_tiles(
         tuple(scratch),
         certified(op, packed),
         access=access,
+        operations=_operations(context, loop),
     )
+
+
+def _operations(context: WinogradContext, loop: Unrolled) -> float:
+    """Instructions, about: of loops, of the points on the axes, of products as they are written out, of codes."""
+    axes, steps = sum(each.size for each in context.steps.tile.axes), 1 + loop.unroll + loop.rest
+    widths = [block.width for block in context.segments]
+    products = sum(steps * (1 + (width + 1) // 2 + 2 * width) + 2 * width for width in widths)
+    codes = len(widths) * len(context.steps.codes) * (2 if context.dsp.has_windows else 1)
+    transformed = 0 if context.group is None else len(widths) * axes
+    return 70 + 19 * axes + 2 * products + 22 * codes + 7 * transformed
 
 
 def padded_channels(g: ConvGeometry) -> int:
@@ -312,7 +299,6 @@ def _tile_steps(tile: Tile) -> TileSteps:
         has_two_axes=len(tile.axes) == 2,
         takes_row=not tile.height.is_trivial,
         pixel_distance="row" if tile.width.is_trivial else "STEP",
-        half_words=(0, 2),
         codes=_codes(tile),
     )
 
@@ -344,12 +330,11 @@ def _codes(tile: Tile) -> tuple[tuple[str, str], ...]:
     return tuple((f"acc{i}", place("y", i, step)) for i in tile.axes[-1].numbers)
 
 
-def _blocks(out_channels: int, pairs: int) -> tuple[TileBlocks, ...]:
-    steps = unrolled(pairs - 1, MAX_UNROLL)
-    return tuple(TileBlocks(*place, steps) for place in divided(out_channels, WIDTHS))
+def _blocks(out_channels: int) -> tuple[ChannelBlocks, ...]:
+    return tuple(ChannelBlocks(*place) for place in divided(out_channels, WIDTHS))
 
 
-def _weights(transformed: Int64s, channels: int, blocks: tuple[TileBlocks, ...]) -> Int64s:
+def _weights(transformed: Int64s, channels: int, blocks: tuple[ChannelBlocks, ...]) -> Int64s:
     """(n,) int32: pairs in the order of the loops."""
     products, outputs, inputs = transformed.shape
     padded = np.zeros((products, outputs, channels), np.int64)

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x884ff264
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x13f451c4
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -466,7 +466,7 @@ CONV_BY_WORD_CORTEX_M0_NOINLINE static const int32_t *conv_by_word_cortex_m0_con
 }
 
 /* Output channels 0 to 3 of 4 pixels. */
-CONV_BY_WORD_CORTEX_M0_CODE_ATTR static void conv_by_word_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
+CONV_BY_WORD_CORTEX_M0_NOINLINE static void conv_by_word_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
     enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
     conv_by_word_cortex_m0_scalar_sums kept[BEYOND - FIRST];

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0xa6ea7a66
+#if CONV_CORTEX_M0_HEADER_ID != 0x2a7f4aaa
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -436,7 +436,7 @@ CONV_CORTEX_M0_NOINLINE static const int8_t *conv_cortex_m0_conv1_sums1(
 }
 
 /* Output channels 0 to 5 of 4 pixels. */
-CONV_CORTEX_M0_CODE_ATTR static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
+CONV_CORTEX_M0_NOINLINE static void conv_cortex_m0_conv1_channels1(const int32_t *pairs, uint8_t *out)
 {
     enum { OUT_CHANNELS = 6, FIRST = 0, BEYOND = 6 };
     conv_cortex_m0_scalar_sums kept[BEYOND - FIRST];

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x7d8e972c
+#if CONV_CORTEX_M3_HEADER_ID != 0xbd00cd9f
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -450,7 +450,7 @@ CONV_CORTEX_M3_NOINLINE static const int8_t *conv_cortex_m3_conv1_sums1(
 }
 
 /* Output channels 0 to 3 of 4 pixels. */
-CONV_CORTEX_M3_CODE_ATTR static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
+CONV_CORTEX_M3_NOINLINE static void conv_cortex_m3_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
     enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
     conv_cortex_m3_scalar_sums kept[BEYOND - FIRST];

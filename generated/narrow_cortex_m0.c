@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x7f16a3b2
+#if NARROW_CORTEX_M0_HEADER_ID != 0x6cbd5f33
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -385,7 +385,7 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
 }
 
 /* Output channels 0 to 3 of 4 pixels. */
-NARROW_CORTEX_M0_CODE_ATTR static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
+NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_channels1(const int32_t *pairs, int8_t *out)
 {
     enum { OUT_CHANNELS = 4, FIRST = 0, BEYOND = 4 };
     narrow_cortex_m0_scalar_sums kept[BEYOND - FIRST];

@@ -272,10 +272,11 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
 {
     const int32_t pixel = r->layer->channels;
+    int32_t i = 0;
 
-    for (int32_t i = 0; i < r->layer->dilation; i++) {
+    do { /* of a `for` loop gcc would know too late that it has one round */
         qcgen_dsp_depthwise_apart_1(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
-    }
+    } while (++i < r->layer->dilation);
 }
 
 /* The same for a kernel of two columns. */
@@ -283,10 +284,11 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_two(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int8_t *out, qcgen_dsp_depthwise_store *store)
 {
     const int32_t pixel = r->layer->channels;
+    int32_t i = 0;
 
-    for (int32_t i = 0; i < r->layer->dilation; i++) {
+    do { /* of a `for` loop gcc would know too late that it has one round */
         qcgen_dsp_depthwise_apart_two(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
-    }
+    } while (++i < r->layer->dilation);
 }
 
 /* Stride 2: of two columns the second ends one sum and starts the next. */

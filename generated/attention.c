@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xa3778326
+#if ATTENTION_HEADER_ID != 0xf0f66ad9
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -285,7 +285,7 @@ static ATTENTION_INLINE uint8_t attention_code_softmax_code(
     return (uint8_t)(code > layer->high ? layer->high : code);
 }
 
-/* The code of an exponential by the reciprocal of the sum, once more in the rare case: so compilers keep one loop. */
+/* The code of an exponential by the reciprocal of the sum. Compilers keep one loop, since the rare case stores, too. */
 static ATTENTION_INLINE void attention_code_softmax_share(
     const struct attention_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal, uint8_t *out)
 {

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x6986ad7d
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x5e131ad5
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -338,8 +338,8 @@ static DEPTHWISE_CORTEX_M55_INLINE const int8_t *depthwise_cortex_m55_mve_row_s8
     return is_inside ? x + y * rows->row : outside;
 }
 
-/* The same of rows any of which may lie outside. They are found one by one: of conditions in loops over four words
-   gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
+/* The same for rows any of which may lie outside. They are found one by one: gcc 12 turns conditions in loops over
+   four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
 DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
         int32_t *words)

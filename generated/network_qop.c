@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x90eedf2d
+#if NETWORK_QOP_HEADER_ID != 0x5693ad02
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -285,7 +285,7 @@ static NETWORK_QOP_INLINE uint8_t network_qop_code_softmax_code(
     return (uint8_t)(code > layer->high ? layer->high : code);
 }
 
-/* The code of an exponential by the reciprocal of the sum, once more in the rare case: so compilers keep one loop. */
+/* The code of an exponential by the reciprocal of the sum. Compilers keep one loop, since the rare case stores, too. */
 static NETWORK_QOP_INLINE void network_qop_code_softmax_share(
     const struct network_qop_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal, uint8_t *out)
 {

@@ -10,6 +10,7 @@ from marks import some_at_first
 from tools import require
 
 import qcgen
+from qcgen import library
 from qcgen.cli import main
 from qcgen.cores import TARGETS
 from qcgen.estimate import _compiled, _Text
@@ -240,6 +241,14 @@ def test_a_function_of_the_library_that_is_folded_counts_what_the_kernel_says():
     counts = [_Text(texts, folded).alone["a"] for folded in ({}, {0: {"net_sums_s8": 7}})]
     assert counts[0] > 80
     assert counts[1] == 2 * 7
+
+
+@pytest.mark.parametrize("optimize", ["size", "speed"])
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m3", "rv32imc"])
+def test_what_kernels_say_of_functions_of_the_library_is_of_some_that_are_there(core, optimize):
+    folded = {name for call in digits(target=core, optimize=optimize).plan.calls for name in call.folded}
+    assert folded
+    assert [name for name in folded if not {name, f"{name}_s8"} & library.reserved()] == []
 
 
 def test_assembly_counts_macros_that_stand_before_those_that_they_use():

@@ -49,10 +49,10 @@ class InFlash:
 
 @dataclass(frozen=True)
 class Saved:
-    """In the frame: what a register had before all of these open branches, between whose ways it was saved."""
+    """A word of the frame: what a register held before all of these open branches, between whose ways it was saved."""
 
     register: str
-    value: str | int | Frame | InFlash
+    value: Known
     branches: frozenset[int]
 
 
@@ -395,11 +395,9 @@ class LinkedCode:
             value = values[i] if i < len(values) and step.store.words else DATA
             if step.may or behind:
                 _escape(function, [value])
-                # What is not DATA was not written since the branches.
-                if step.may or value == DATA or isinstance(value, Saved):
-                    value = DATA
-                else:
-                    value = Saved(step.sources[i], value, behind)
+                is_lost = step.may or value == DATA or isinstance(value, Saved)
+                # A register that is not DATA was not written since the branches.
+                value = DATA if is_lost else Saved(step.sources[i], value, behind)
             state[at] = value
             if at >= 0:
                 function.overwritten.add(at)

@@ -274,7 +274,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
     const int32_t pixel = r->layer->channels;
     int32_t i = 0;
 
-    do { /* of a `for` loop gcc would know too late that it has one round */
+    do { /* gcc would learn too late that a `for` loop runs once */
         qcgen_dsp_depthwise_apart_1(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
     } while (++i < r->layer->dilation);
 }
@@ -286,7 +286,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_two(
     const int32_t pixel = r->layer->channels;
     int32_t i = 0;
 
-    do { /* of a `for` loop gcc would know too late that it has one round */
+    do { /* gcc would learn too late that a `for` loop runs once */
         qcgen_dsp_depthwise_apart_two(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
     } while (++i < r->layer->dilation);
 }

@@ -38,8 +38,8 @@ static QCGEN_INLINE const int8_t *qcgen_mve_row_s8(
     return is_inside ? x + y * rows->row : outside;
 }
 
-/* The same of rows any of which may lie outside. They are found one by one: of conditions in loops over four words
-   gcc 12 makes predicates of vectors, and of {1, 0, 0, 0} {1, 1, 1, 1}. */
+/* The same for rows any of which may lie outside. They are found one by one: gcc 12 turns conditions in loops over
+   four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
 QCGEN_SHARED static void qcgen_mve_border_s8(
     const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
 {

@@ -141,7 +141,7 @@ static QCGEN_INLINE uint8_t qcgen_code_softmax_code(
     return (uint8_t)(code > layer->high ? layer->high : code);
 }
 
-/* The code of an exponential by the reciprocal of the sum, once more in the rare case: so compilers keep one loop. */
+/* The code of an exponential by the reciprocal of the sum. Compilers keep one loop, since the rare case stores, too. */
 static QCGEN_INLINE void qcgen_code_softmax_share(
     const struct qcgen_code_softmax *layer, uint32_t part, uint32_t sum, uint32_t reciprocal, uint8_t *out)
 {

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xf0f66ad9
+#if ATTENTION_HEADER_ID != 0xc1a49b1c
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -76,8 +76,8 @@ struct attention_arena_behind {
 #define ATTENTION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define ATTENTION_NOINLINE ATTENTION_CODE_ATTR __attribute__((noinline))
 #else
 #define ATTENTION_NOINLINE ATTENTION_CODE_ATTR
 #endif

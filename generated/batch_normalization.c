@@ -17,7 +17,7 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0x04142d22
+#if BATCH_NORMALIZATION_HEADER_ID != 0x70b25433
 #error "batch_normalization.h was not generated together with this file"
 #endif
 
@@ -47,8 +47,7 @@ struct batch_normalization_arena_behind {
 #define BATCH_NORMALIZATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define BATCH_NORMALIZATION_NOINLINE BATCH_NORMALIZATION_CODE_ATTR __attribute__((noinline))
 #else
 #define BATCH_NORMALIZATION_NOINLINE BATCH_NORMALIZATION_CODE_ATTR

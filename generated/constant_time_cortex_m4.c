@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xc4e9cc61
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xb01af04b
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -51,8 +51,7 @@
 #define CONSTANT_TIME_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xde0a81a4
+#if CONV1D_CAUSAL_HEADER_ID != 0xbcd7c2c5
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,7 @@ struct conv1d_causal_arena_behind {
 #define CONV1D_CAUSAL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR

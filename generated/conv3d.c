@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x3b198f2c
+#if CONV3D_HEADER_ID != 0x64849704
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,8 @@ struct conv3d_arena_behind {
 #define CONV3D_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV3D_NOINLINE CONV3D_CODE_ATTR
 #endif

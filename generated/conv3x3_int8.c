@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x05112166
+#if CONV3X3_INT8_HEADER_ID != 0xb6ee727d
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,7 @@ struct conv3x3_int8_arena_behind {
 #define CONV3X3_INT8_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0977bab3
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xebd13055
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,7 @@ struct conv_4_bits_cortex_m4_arena_behind {
 #define CONV_4_BITS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV_4_BITS_CORTEX_M4_NOINLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_4_BITS_CORTEX_M4_NOINLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR
@@ -78,6 +77,7 @@ struct conv_4_bits_cortex_m4_arena_behind {
 
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
 #define CONV_4_BITS_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define CONV_4_BITS_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x13f451c4
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x7c224554
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -54,8 +54,7 @@ struct conv_by_word_cortex_m0_arena_behind {
 #define CONV_BY_WORD_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_BY_WORD_CORTEX_M0_NOINLINE CONV_BY_WORD_CORTEX_M0_CODE_ATTR
@@ -77,6 +76,7 @@ struct conv_by_word_cortex_m0_arena_behind {
 
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
 #define CONV_BY_WORD_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define CONV_BY_WORD_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xbd00cd9f
+#if CONV_CORTEX_M3_HEADER_ID != 0x3734824f
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -63,8 +63,7 @@ struct conv_cortex_m3_arena_behind {
 #define CONV_CORTEX_M3_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV_CORTEX_M3_NOINLINE CONV_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_CORTEX_M3_NOINLINE CONV_CORTEX_M3_CODE_ATTR
@@ -78,6 +77,7 @@ struct conv_cortex_m3_arena_behind {
 
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
 #define CONV_CORTEX_M3_UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define CONV_CORTEX_M3_UNROLLED _Pragma("GCC unroll 64")

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0xa6c465f2
+#if CONV_CORTEX_M55_HEADER_ID != 0x9b44d1a4
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,7 @@ struct conv_cortex_m55_arena_behind {
 #define CONV_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_CORTEX_M55_NOINLINE CONV_CORTEX_M55_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0xcd3eb112
+#if CONV_HOST_HEADER_ID != 0xe0274ebf
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -47,8 +47,8 @@ struct conv_host_arena_behind {
 #define CONV_HOST_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
 #endif

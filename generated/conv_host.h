@@ -17,7 +17,7 @@
  */
 
 /* conv_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_HOST_HEADER_ID 0xcd3eb112
+#define CONV_HOST_HEADER_ID 0xe0274ebf
 
 /* What is in an image can be traced by these. */
 #define CONV_HOST_QCGEN_VERSION "0.1.0"

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0xb77a8099
+#if CONV_INTEGER_HEADER_ID != 0x18982313
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -43,8 +43,7 @@ struct conv_integer_arena_behind {
 #define CONV_INTEGER_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x2ddc8366
+#if CONV_UINT8_NCHW_HEADER_ID != 0x7ce374ce
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,7 @@ struct conv_uint8_nchw_arena_behind {
 #define CONV_UINT8_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR

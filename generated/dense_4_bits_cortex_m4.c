@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5b6434f0
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xcfee29a9
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -51,8 +51,7 @@
 #define DENSE_4_BITS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DENSE_4_BITS_CORTEX_M4_NOINLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_4_BITS_CORTEX_M4_NOINLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR

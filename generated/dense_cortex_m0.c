@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x8a2bdad0
+#if DENSE_CORTEX_M0_HEADER_ID != 0xf6b0f667
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -52,8 +52,7 @@ struct dense_cortex_m0_arena_behind {
 #define DENSE_CORTEX_M0_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_CORTEX_M0_NOINLINE DENSE_CORTEX_M0_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x873cfad8
+#if DENSE_CORTEX_M4_HEADER_ID != 0x09e6c297
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -59,8 +59,7 @@
 #define DENSE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_CORTEX_M4_NOINLINE DENSE_CORTEX_M4_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0xd4155fb5
+#if DENSE_CORTEX_M55_HEADER_ID != 0x4e661bce
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -51,8 +51,7 @@
 #define DENSE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_CORTEX_M55_NOINLINE DENSE_CORTEX_M55_CODE_ATTR

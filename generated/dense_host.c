@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0xc179df98
+#if DENSE_HOST_HEADER_ID != 0x5b20cbc6
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -47,8 +47,7 @@ struct dense_host_arena_behind {
 #define DENSE_HOST_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x9c5d44ee
+#if DENSE_RV32IMC_HEADER_ID != 0x3871602f
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -53,8 +53,7 @@ struct dense_rv32imc_arena_behind {
 #define DENSE_RV32IMC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_RV32IMC_NOINLINE DENSE_RV32IMC_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x16fb49cb
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xfe7fb2d6
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -49,8 +49,7 @@
 #define DEPTHWISE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DEPTHWISE_CORTEX_M4_NOINLINE DEPTHWISE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M4_NOINLINE DEPTHWISE_CORTEX_M4_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x39821257
+#if DEPTHWISE_NHWC_HEADER_ID != 0x50ebcbb3
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -40,8 +40,7 @@
 #define DEPTHWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xe260193e
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x15b0b31d
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,7 @@ struct depthwise_planes_cortex_m4_arena_behind {
 #define DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_PLANES_CORTEX_M4_NOINLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xfdfba25d
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x3b4acd40
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -49,8 +49,7 @@
 #define DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_ROWS_CORTEX_M4_NOINLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR

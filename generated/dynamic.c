@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xe2a99170
+#if DYNAMIC_HEADER_ID != 0x90326e32
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -66,8 +66,8 @@ struct dynamic_arena_behind {
 #define DYNAMIC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR __attribute__((noinline))
 #else
 #define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR
 #endif

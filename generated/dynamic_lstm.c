@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0xab94cf0c
+#if DYNAMIC_LSTM_HEADER_ID != 0x5b350084
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -53,8 +53,7 @@ struct dynamic_lstm_arena_behind {
 #define DYNAMIC_LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define DYNAMIC_LSTM_NOINLINE DYNAMIC_LSTM_CODE_ATTR __attribute__((noinline))
 #else
 #define DYNAMIC_LSTM_NOINLINE DYNAMIC_LSTM_CODE_ATTR

@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0x433b12f4
+#if EMBEDDING_HEADER_ID != 0xdb67bb83
 #error "embedding.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,8 @@ struct embedding_arena_behind {
 #define EMBEDDING_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define EMBEDDING_NOINLINE EMBEDDING_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define EMBEDDING_NOINLINE EMBEDDING_CODE_ATTR __attribute__((noinline))
 #else
 #define EMBEDDING_NOINLINE EMBEDDING_CODE_ATTR
 #endif

@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x2a329a22
+#if FLOAT16_HEADER_ID != 0x7008a3db
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -50,8 +50,8 @@ struct float16_arena_behind {
 #define FLOAT16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline))
 #else
 #define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
 #endif

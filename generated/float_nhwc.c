@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x9cc2a331
+#if FLOAT_NHWC_HEADER_ID != 0xbe01d5c4
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -40,8 +40,7 @@ struct float_nhwc_arena_behind {
 #define FLOAT_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR __attribute__((noinline))
 #else
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xfc05cf2b
+#if FLOAT_TAIL_HEADER_ID != 0xec2cdce6
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,7 @@ struct float_tail_arena_behind {
 #define FLOAT_TAIL_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR __attribute__((noinline))
 #else
 #define FLOAT_TAIL_NOINLINE FLOAT_TAIL_CODE_ATTR

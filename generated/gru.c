@@ -10,7 +10,7 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x132070b9
+#if GRU_HEADER_ID != 0x93333659
 #error "gru.h was not generated together with this file"
 #endif
 
@@ -43,8 +43,8 @@ struct gru_arena_behind {
 #define GRU_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define GRU_NOINLINE GRU_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define GRU_NOINLINE GRU_CODE_ATTR __attribute__((noinline))
 #else
 #define GRU_NOINLINE GRU_CODE_ATTR
 #endif

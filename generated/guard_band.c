@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xb1316bc7
+#if GUARD_BAND_HEADER_ID != 0xcadeafba
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -40,8 +40,7 @@
 #define GUARD_BAND_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR __attribute__((noinline))
 #else
 #define GUARD_BAND_NOINLINE GUARD_BAND_CODE_ATTR

@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0x0a958aa0
+#if INSTANCE_NORM_HEADER_ID != 0x78a18680
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,7 @@ struct instance_norm_arena_behind {
 #define INSTANCE_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define INSTANCE_NORM_NOINLINE INSTANCE_NORM_CODE_ATTR __attribute__((noinline))
 #else
 #define INSTANCE_NORM_NOINLINE INSTANCE_NORM_CODE_ATTR

@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0xe43ee10a
+#if LAYER_NORM_HEADER_ID != 0x5f793007
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -44,8 +44,7 @@ struct layer_norm_arena_behind {
 #define LAYER_NORM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR __attribute__((noinline))
 #else
 #define LAYER_NORM_NOINLINE LAYER_NORM_CODE_ATTR

@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x60736e96
+#if LSTM_HEADER_ID != 0x257b38bf
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -52,8 +52,8 @@ struct lstm_arena_behind {
 #define LSTM_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define LSTM_NOINLINE LSTM_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define LSTM_NOINLINE LSTM_CODE_ATTR __attribute__((noinline))
 #else
 #define LSTM_NOINLINE LSTM_CODE_ATTR
 #endif

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xe7de6410
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x79238406
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,7 @@ struct matmul_cortex_m4_arena_behind {
 #define MATMUL_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define MATMUL_CORTEX_M4_NOINLINE MATMUL_CORTEX_M4_CODE_ATTR

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xad0dfe77
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xbb3563ea
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,7 @@ struct matmul_cortex_m55_arena_behind {
 #define MATMUL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define MATMUL_CORTEX_M55_NOINLINE MATMUL_CORTEX_M55_CODE_ATTR

@@ -10,7 +10,7 @@
  */
 #include "max_pool_cortex_m55.h"
 
-#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x581694a3
+#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x9ecc89c8
 #error "max_pool_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -46,8 +46,7 @@
 #define MAX_POOL_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define MAX_POOL_CORTEX_M55_NOINLINE MAX_POOL_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define MAX_POOL_CORTEX_M55_NOINLINE MAX_POOL_CORTEX_M55_CODE_ATTR

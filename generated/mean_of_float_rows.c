@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x19258c78
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x5d0fb887
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -59,8 +59,7 @@ struct mean_of_float_rows_arena_behind {
 #define MEAN_OF_FLOAT_ROWS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define MEAN_OF_FLOAT_ROWS_NOINLINE MEAN_OF_FLOAT_ROWS_CODE_ATTR __attribute__((noinline))
 #else
 #define MEAN_OF_FLOAT_ROWS_NOINLINE MEAN_OF_FLOAT_ROWS_CODE_ATTR

@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xb6ab36b2
+#if NETWORK_16_BITS_HEADER_ID != 0x59837a64
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -74,8 +74,7 @@ struct network_16_bits_arena_behind {
 #define NETWORK_16_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR

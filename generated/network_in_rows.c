@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xe20ae614
+#if NETWORK_IN_ROWS_HEADER_ID != 0x49a7c4e2
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -74,8 +74,7 @@ struct network_in_rows_arena_behind {
 #define NETWORK_IN_ROWS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xec23e18f
+#if NETWORK_PUSHED_HEADER_ID != 0x6beef381
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -75,8 +75,7 @@ struct network_pushed_arena_behind {
 #define NETWORK_PUSHED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR

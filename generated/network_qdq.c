@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x4a0ffa6b
+#if NETWORK_QDQ_HEADER_ID != 0x62a4e68d
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -70,8 +70,7 @@ struct network_qdq_arena_behind {
 #define NETWORK_QDQ_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR

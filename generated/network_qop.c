@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x5693ad02
+#if NETWORK_QOP_HEADER_ID != 0x985f5969
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -75,8 +75,7 @@ struct network_qop_arena_behind {
 #define NETWORK_QOP_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_QOP_NOINLINE NETWORK_QOP_CODE_ATTR

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x77b7bae5
+#if NETWORK_TFLITE_HEADER_ID != 0x86d41ea9
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -63,8 +63,7 @@ struct network_tflite_arena_behind {
 #define NETWORK_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_TFLITE_NOINLINE NETWORK_TFLITE_CODE_ATTR

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0x166cfc2c
+#if NETWORK_TWICE_HEADER_ID != 0xf5787567
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -62,8 +62,7 @@ struct network_twice_arena_behind {
 #define NETWORK_TWICE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define NETWORK_TWICE_NOINLINE NETWORK_TWICE_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_TWICE_NOINLINE NETWORK_TWICE_CODE_ATTR

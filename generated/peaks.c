@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0x60e984af
+#if PEAKS_HEADER_ID != 0x22b682ca
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -50,8 +50,8 @@ struct peaks_arena_behind {
 #define PEAKS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define PEAKS_NOINLINE PEAKS_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define PEAKS_NOINLINE PEAKS_CODE_ATTR __attribute__((noinline))
 #else
 #define PEAKS_NOINLINE PEAKS_CODE_ATTR
 #endif

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x1547d562
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x90e942dd
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -51,8 +51,7 @@
 #define POINTWISE_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define POINTWISE_CORTEX_M4_NOINLINE POINTWISE_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define POINTWISE_CORTEX_M4_NOINLINE POINTWISE_CORTEX_M4_CODE_ATTR

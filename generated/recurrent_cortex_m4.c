@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0x4bff31fb
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0xc518fe1c
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -68,8 +68,7 @@ struct recurrent_cortex_m4_arena_behind {
 #define RECURRENT_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define RECURRENT_CORTEX_M4_NOINLINE RECURRENT_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define RECURRENT_CORTEX_M4_NOINLINE RECURRENT_CORTEX_M4_CODE_ATTR

@@ -27,7 +27,7 @@
  */
 #include "recurrent_tflite.h"
 
-#if RECURRENT_TFLITE_HEADER_ID != 0x1d272200
+#if RECURRENT_TFLITE_HEADER_ID != 0x049ceb7f
 #error "recurrent_tflite.h was not generated together with this file"
 #endif
 
@@ -59,8 +59,7 @@ struct recurrent_tflite_arena_behind {
 #define RECURRENT_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR __attribute__((noinline))
 #else
 #define RECURRENT_TFLITE_NOINLINE RECURRENT_TFLITE_CODE_ATTR

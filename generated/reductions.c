@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0xbefa26f6
+#if REDUCTIONS_HEADER_ID != 0xa1bcf21d
 #error "reductions.h was not generated together with this file"
 #endif
 
@@ -57,8 +57,7 @@ struct reductions_arena_behind {
 #define REDUCTIONS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR __attribute__((noinline))
 #else
 #define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR

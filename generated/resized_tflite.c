@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0x69c3e23e
+#if RESIZED_TFLITE_HEADER_ID != 0xd9f005be
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -53,8 +53,7 @@ struct resized_tflite_arena_behind {
 #define RESIZED_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR __attribute__((noinline))
 #else
 #define RESIZED_TFLITE_NOINLINE RESIZED_TFLITE_CODE_ATTR

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x3736251b
+#if SEGMENTATION_HEADER_ID != 0xdfa26cf0
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -52,8 +52,7 @@ struct segmentation_arena_behind {
 #define SEGMENTATION_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR __attribute__((noinline))
 #else
 #define SEGMENTATION_NOINLINE SEGMENTATION_CODE_ATTR

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x225ee89a
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x23d23518
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -64,8 +64,7 @@ struct sum_and_mean_cortex_m4_arena_behind {
 #define SUM_AND_MEAN_CORTEX_M4_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define SUM_AND_MEAN_CORTEX_M4_NOINLINE SUM_AND_MEAN_CORTEX_M4_CODE_ATTR

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x2e1eda5d
+#if WEIGHTS_APART_HEADER_ID != 0x20201cf7
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -59,8 +59,7 @@ const struct weights_apart_weights *weights_apart_block;
 #define WEIGHTS_APART_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define WEIGHTS_APART_NOINLINE WEIGHTS_APART_CODE_ATTR __attribute__((noinline))
 #else
 #define WEIGHTS_APART_NOINLINE WEIGHTS_APART_CODE_ATTR

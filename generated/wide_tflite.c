@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x058b8e08
+#if WIDE_TFLITE_HEADER_ID != 0xaeb173d6
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -58,8 +58,7 @@ struct wide_tflite_arena_behind {
 #define WIDE_TFLITE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-/* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
 #define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR __attribute__((noinline))
 #else
 #define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR

@@ -6,8 +6,8 @@
 #define QCGEN_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
-#if defined(__GNUC__)
-#define QCGEN_NOINLINE QCGEN_CODE_ATTR __attribute__((noinline)) /* loops that need all registers stand alone */
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define QCGEN_NOINLINE QCGEN_CODE_ATTR __attribute__((noinline))
 #else
 #define QCGEN_NOINLINE QCGEN_CODE_ATTR
 #endif
@@ -65,6 +65,7 @@
 
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
 #define QCGEN_UNROLLED _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && __GNUC__ >= 8
 #define QCGEN_UNROLLED _Pragma("GCC unroll 64")

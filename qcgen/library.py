@@ -57,6 +57,7 @@ _ISAS = {"THUMB1": "armv6-m", "ARMV7_M": "armv7-m", "RV32M": "rv32m"}
 
 _CONDITION = re.compile(r"#(?:el)?if QCGEN_IS_(\w+)")
 
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _OWN = re.compile(r"\b(qcgen|QCGEN)_")
 _NAME = re.compile(r"\b(?:qcgen|QCGEN)_(\w+)")
 _DEFINED = re.compile(
@@ -148,8 +149,8 @@ class Piece:
 
     @cached_property
     def used(self) -> frozenset[str]:
-        """The same of other pieces."""
-        return frozenset(_NAME.findall(self.text)) - self.defined
+        """The same of other pieces: those that the code names, not those that only its comments name."""
+        return frozenset(_NAME.findall(_COMMENT.sub("", self.text))) - self.defined
 
     def named(self, prefix: str) -> str:
         """The text with a model's prefix."""
@@ -169,7 +170,7 @@ class Library:
         Raises KeyError for one of ``names`` that the library does not have.
         """
         spelt = re.compile(rf"\b(?:{re.escape(prefix)}|{re.escape(prefix.upper())})_(\w+)")
-        wanted = {name for text in texts for name in spelt.findall(text)}
+        wanted = {name for text in texts for name in spelt.findall(_COMMENT.sub("", text))}
         found = {self._definers[name] for name in names}
         wanted |= {name for piece in found for name in piece.used}
         while wanted:

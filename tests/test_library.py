@@ -131,6 +131,21 @@ def test_a_piece_in_front_of_what_it_uses_is_found():
     assert out_of_order(Library([f"{PREAMBLE}{second}\n{first}"])) == {}
 
 
+def test_what_only_a_comment_names_is_not_copied():
+    first = "/* One. */\nstatic int qcgen_one(void)\n{\n    return 1;\n}\n"
+    second = "/* As qcgen_one, but greater. */\nstatic int qcgen_two(void)\n{\n    return 2;\n}\n"
+    found = Library([f"{PREAMBLE}{first}\n{second}"])
+    assert found.needed(["x = net_two(); /* not net_one */\n"], "net") == [found.pieces[1].named("net")]
+
+
+def test_comments_name_what_is_copied_with_them():
+    """Structs may be named anywhere: no comment about a layer stands in a file without the layer's struct."""
+    for piece in rendered("").pieces:
+        for comment in re.findall(r"/\*.*?\*/", piece.text, re.DOTALL):
+            named = set(re.findall(r"\bqcgen_(\w+)", comment)) - set(re.findall(r"struct qcgen_(\w+)", comment))
+            assert named <= piece.defined | piece.used, piece.text
+
+
 def test_a_struct_is_a_piece_that_functions_need():
     struct = "struct qcgen_pair {\n    int32_t low, high;\n};\n"
     function = "static int32_t qcgen_sum(const struct qcgen_pair *pair)\n{\n    return pair->low + pair->high;\n}\n"

@@ -233,7 +233,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_turn_two(const struct qcgen_dsp_dep
     qcgen_dsp_depthwise_step_two(r, in + pixel, b, a, out + step, store);
 }
 
-/* As qcgen_dsp_depthwise_apart_1, for a kernel of two columns. */
+/* Of a row's outputs those from this number on that are `dilation` apart, for a kernel of two columns and stride 1. */
 static QCGEN_INLINE void qcgen_dsp_depthwise_apart_two(
     const struct qcgen_dsp_depthwise_row *r, int32_t number, const int8_t *in, int8_t *out,
     qcgen_dsp_depthwise_store *store)

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x488e7d15
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x695da044
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -139,8 +139,8 @@ struct depthwise_cortex_m0_scalar_plane {
 };
 
 /* The column under tap k of output i. */
-static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_column(const struct
-    depthwise_cortex_m0_scalar_plane *p, int32_t i, int32_t k)
+static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_column(
+    const struct depthwise_cortex_m0_scalar_plane *p, int32_t i, int32_t k)
 {
     return i * p->stride + k * p->column_dilation - p->pad;
 }

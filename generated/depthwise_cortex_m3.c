@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x10d85d65
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x6b11b0fd
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -133,8 +133,8 @@ struct depthwise_cortex_m3_scalar_plane {
 };
 
 /* The column under tap k of output i. */
-static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_column(const struct
-    depthwise_cortex_m3_scalar_plane *p, int32_t i, int32_t k)
+static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_column(
+    const struct depthwise_cortex_m3_scalar_plane *p, int32_t i, int32_t k)
 {
     return i * p->stride + k * p->column_dilation - p->pad;
 }

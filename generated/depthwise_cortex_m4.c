@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xfe7fb2d6
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xf14223d2
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -226,7 +226,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_two(
 }
 
 static DEPTHWISE_CORTEX_M4_INLINE struct depthwise_cortex_m4_dsp_depthwise_column
-depthwise_cortex_m4_dsp_depthwise_read(
+    depthwise_cortex_m4_dsp_depthwise_read(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
 {
     const int32_t rows = r->layer->rows;
@@ -279,8 +279,8 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add_
 }
 
 /* The sum of the first output, with column 0 of its window. */
-static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_begin(const struct
-    depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_begin(
+    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
 {
     return r->layer->left ? depthwise_cortex_m4_dsp_depthwise_add_outside(r, 0, r->initial)
                           : depthwise_cortex_m4_dsp_depthwise_add(r, depthwise_cortex_m4_dsp_depthwise_read(r, in), 0,
@@ -431,8 +431,8 @@ static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_border(
 }
 
 /* All outputs of a channel. */
-static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_channel_of(const struct
-depthwise_cortex_m4_dsp_depthwise_layer *layer,
+static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_channel_of(
+    const struct depthwise_cortex_m4_dsp_depthwise_layer *layer,
     const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
     depthwise_cortex_m4_dsp_depthwise_outputs *outputs, depthwise_cortex_m4_dsp_depthwise_store *store)
 {
@@ -523,7 +523,7 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
     };
 
     depthwise_cortex_m4_dsp_depthwise_channel_of(&depthwise_cortex_m4_conv1_layer, &channel,
-    depthwise_cortex_m4_conv1_weights + 9 * m,
+        depthwise_cortex_m4_conv1_weights + 9 * m,
         x, y, depthwise_cortex_m4_dsp_depthwise_outputs_2, depthwise_cortex_m4_conv1_store);
 }
 

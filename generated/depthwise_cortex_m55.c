@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x5e131ad5
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x8304e438
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -216,7 +216,7 @@ static DEPTHWISE_CORTEX_M55_INLINE int8x16_t depthwise_cortex_m55_mve_load_part(
 /* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4): `count` bytes of each, at most sixteen,
    and `other` behind them up to sixteen. */
 static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave_s8(int32_t *words, const int8_t *a,
-const int8_t *b, const int8_t *c,
+    const int8_t *b, const int8_t *c,
     const int8_t *d, uint32_t count, int8_t other)
 {
 #if DEPTHWISE_CORTEX_M55_MVE
@@ -312,8 +312,8 @@ struct depthwise_cortex_m55_mve_rows {
 };
 
 /* Interleaves a row and those below it, all of which there are, of whole sixteens. */
-DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_inside_s8(const struct depthwise_cortex_m55_mve_rows
-    *rows, const int8_t *row0, int32_t *words)
+DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_inside_s8(
+    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *row0, int32_t *words)
 {
     const int32_t next = rows->apart * rows->row, step = rows->step;
     const int8_t *row1 = row0 + next, *row2 = row1 + next, *row3 = row2 + next;
@@ -401,7 +401,7 @@ static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
 
 /* Moves on to the next windows, so many words further on: the sums of their products with weights of four channels. */
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_next(
-depthwise_cortex_m55_mve_at *at, int32_t stride, depthwise_cortex_m55_mve_s8 weights0,
+    depthwise_cortex_m55_mve_at *at, int32_t stride, depthwise_cortex_m55_mve_s8 weights0,
     depthwise_cortex_m55_mve_s8 weights1, depthwise_cortex_m55_mve_s8 weights2, depthwise_cortex_m55_mve_s8 weights3)
 {
     depthwise_cortex_m55_mve_s32 sums;

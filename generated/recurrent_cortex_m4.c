@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0xc518fe1c
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0x0bb72579
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -350,8 +350,8 @@ RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_UNIDIRECTIONAL_
 }
 
 /* recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: up to three bytes as the lower ones of a word. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_rest(const int8_t
-    *codes, int32_t count)
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_rest(
+    const int8_t *codes, int32_t count)
 {
     uint32_t word = 0;
 
@@ -441,8 +441,8 @@ RECURRENT_CORTEX_M4_NOINLINE static void recurrent_cortex_m4_UNIDIRECTIONAL_SEQU
         kept = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(forget * c,
             1073741824, -14));
         c = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(kept
-            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(inward *
-            candidate, 1073741824, -18)));
+            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(
+            inward * candidate, 1073741824, -18)));
         c = c < (-20480) ? (-20480) : c > 20480 ? 20480 : c;
         cell[2 * j] = (int8_t)(c & 255);
         cell[2 * j + 1] = (int8_t)(c >> 8);

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xf27d976d
+#if SIZES_CORTEX_M4_HEADER_ID != 0x663de391
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -551,8 +551,8 @@ struct sizes_cortex_m4_shared_conv {
 };
 
 /* sizes_cortex_m4_shared_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-SIZES_CORTEX_M4_CODE_ATTR static int8_t sizes_cortex_m4_shared_conv_requantize(const struct sizes_cortex_m4_shared_conv
-    *layer, int32_t acc, int32_t m)
+SIZES_CORTEX_M4_CODE_ATTR static int8_t sizes_cortex_m4_shared_conv_requantize(
+    const struct sizes_cortex_m4_shared_conv *layer, int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = layer->multiplier[m];
@@ -641,8 +641,8 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const stru
 }
 
 /* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
-SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(const struct sizes_cortex_m4_shared_conv
-    *layer, const int32_t *xs, const int32_t *constants, int32_t *sums)
+SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(
+    const struct sizes_cortex_m4_shared_conv *layer, const int32_t *xs, const int32_t *constants, int32_t *sums)
 {
     const int32_t *const end = xs + layer->pair_words;
     int32_t a[] = { constants[0], constants[1], constants[2], constants[3] };
@@ -672,8 +672,8 @@ SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(c
 }
 
 /* Some output channels of two pixels, 4 at a time. */
-SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(const struct sizes_cortex_m4_shared_conv
-    *layer, const int32_t *pairs, int8_t *out)
+SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(
+    const struct sizes_cortex_m4_shared_conv *layer, const int32_t *pairs, int8_t *out)
 {
     const int32_t *constants = layer->constants;
     const int32_t next = layer->out_channels; /* the second pixel's output */

@@ -50,6 +50,16 @@ def test_arguments_are_parted_before_those_of_inner_calls():
     assert folded(line).split("\n")[1].startswith("        first_value(a, b)")
 
 
+def test_what_a_line_opens_without_closing_it_is_indented_below():
+    head, name = "static void " + "n" * 80 + "(const int8_t *first, ", "second" * 3
+    assert folded(f"{head}const int8_t *{name},") == f"{head.rstrip()}\n    const int8_t *{name},"
+
+
+def test_a_parameter_that_does_not_fit_stands_whole_on_the_next_line():
+    line = f"static void {'n' * 80}(const struct {'t' * 30} *layer, int n)"
+    assert folded(line) == f"static void {'n' * 80}(\n    const struct {'t' * 30} *layer, int n)"
+
+
 def test_items_of_a_list_stay_below_each_other():
     line = "        " + ", ".join(f"A_LONG_NAME_OF_AN_ENUMERATOR_{i} = {i}" for i in range(6)) + ","
     assert all(each.startswith("        A_LONG") for each in folded(line).split("\n"))

@@ -15,7 +15,7 @@ _BREAKS = (
 """Where a line may end: behind a comma or a semicolon, before an operator; if there is none, before those that bind
 more closely."""
 
-_LAST_RESORT = re.compile(r"(?<=\w\()|(?= [\w*])")
+_LAST_RESORTS = (re.compile(r"(?<=\w\()"), re.compile(r"(?= [\w*])"))
 
 _LONE_COMMENT = re.compile(r"( *)/\* (.*) \*/")
 _COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
@@ -85,7 +85,7 @@ def _folded_code(line: str) -> list[str]:
         return [f"{match[1]} \\", f"    {match[2]}"]
     if line.startswith("#") or '"' in line:  # a string has commas of its own
         return [line]
-    if line[-1] in ";{)":  # not a line of a list, whose items stay below each other
+    if line[-1] in ";{)" or _depth(line) > 0:  # not a line of a list, whose items stay below each other
         indent += 4
     while len(rest) > WIDTH and (end := _break(rest, indent)):
         lines.append(rest[:end].rstrip())
@@ -108,7 +108,8 @@ def _break(line: str, indent: int) -> int | None:
                 found.append((_depth(line[:end]), rank, -end))
     if found:
         return -min(found)[2]
-    return max((match.end() for match in _LAST_RESORT.finditer(line, start) if match.end() <= WIDTH), default=None)
+    ends = [[match.end() for match in pattern.finditer(line, start)] for pattern in _LAST_RESORTS]
+    return next((max(within) for each in ends if (within := [end for end in each if end <= WIDTH])), None)
 
 
 def _depth(text: str) -> int:

@@ -6,6 +6,7 @@ import gallery
 import pytest
 from gallery import ENTRIES, GENERATED, LAYERS, NETWORKS
 from marks import share_at_first
+from test_eva import explained
 
 from qcgen.build import host_compiler
 from qcgen.errors import ToolMissing
@@ -34,6 +35,13 @@ def test_the_folder_holds_the_generated_files_and_no_others(files):
 def test_a_file_is_what_the_compiler_makes_today(files, name):
     committed = GENERATED.joinpath(name).read_bytes()
     assert committed.decode() == files[name], "if the change is meant: make generated, and say why in the commit"
+
+
+def test_the_document_explains_alarms_of_functions_that_the_files_have():
+    for entry in ENTRIES:
+        text = (GENERATED / f"{entry.name}.c").read_text() + " main("
+        for function, _ in explained(entry.name):
+            assert re.search(rf"\b(?:{entry.name}_)?{function}\(", text), f"{entry.name}: {function}"
 
 
 def test_lines_fit_120_columns(files):

@@ -46,6 +46,9 @@ STRICTEST = "cortex-m0"
 """The core that takes no unaligned word runs every unit of other operators; the rest run one in ten of those whose
 kernel is portable, which is the same C."""
 
+PORTABLE_TURNS = 3
+"""Kernels of portable C run at every level on STRICTEST; on another core at every third of the compilers' levels."""
+
 LIKE_OTHERS = {"cortex-m7": 1, "cortex-m33": 3, "cortex-m85": 2, "cortex-m23": 0, "scalar32": 1}
 """Cores that get the C of another one, or nearly so: each runs one in four cases, from here on."""
 
@@ -138,7 +141,16 @@ def at_level(core: str, compiler: str, level: str) -> list[list[Subject]]:
         return [list(subjects) for subjects in groups(core)]
     turn = OTHERS.index((compiler, level))
     broken = BREAKS_CLANG if (compiler, level) == ("clang", "-O3") else ()
-    return [[each for each in share(subjects, turn) if each.name not in broken] for subjects in groups(core)]
+    all_kernels = core == STRICTEST or (turn + list(EMULATED).index(core)) % PORTABLE_TURNS == 0
+    return [
+        [each for each in share(subjects, turn) if each.name not in broken and (all_kernels or not is_portable(each))]
+        for subjects in groups(core)
+    ]
+
+
+def is_portable(subject: Subject) -> bool:
+    """Whether the subject is portable C alone, the same for every core."""
+    return all(call.kernel.startswith("portable/") for call in subject.artifact.plan.calls)
 
 
 CODE = {"-O0": 12288, "-O3": 8192}

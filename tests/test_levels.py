@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -19,17 +22,22 @@ from levels import (
     LIKE_OTHERS,
     NETWORKS,
     OTHERS,
+    PORTABLE_TURNS,
+    STRICTEST,
+    at_level,
     groups,
     recent_clang,
     share,
     wrong_at_level,
 )
-from subjects import network
+from subjects import Subject, network
 from tools import require_modules
 
 from qcgen.cores import EMULATED, TARGETS
 from qcgen.cross import compile_command
 from qcgen.emulate.image import c_library
+
+pytestmark = pytest.mark.emulated
 
 CORES = [pytest.param(core, marks=pytest.mark.xdist_group(core)) for core in EMULATED]
 """One process runs all tests of a core, which share what they compile; others run those of other cores meanwhile."""
@@ -51,24 +59,14 @@ def files(core: str) -> dict[str, str]:
     return found
 
 
-def compile_strictly(core: str, compiler: str, levels, folder: Path, *, at_once: bool = False) -> None:
-    """Fails if the compiler says a word about a file for the core at one of the levels; ``at_once`` as one file."""
+def compile_strictly(core: str, compiler: str, level: str, folder: Path) -> None:
+    """Fails if the compiler says a word about a file for the core at the level."""
     require_core(core, compiler, counting=False)
     for name, text in files(core).items():
         (folder / name).write_text(text)
     sources = [name for name in files(core) if name.endswith(".c")]
-    if at_once:
-        (folder / "all.c").write_text("".join(f'#include "{name}"\n' for name in sources))
-        sources = ["all.c"]
-    for level in levels:
-        command = compile_command(TARGETS[core], (level,), compiler)
-        call([*command, *c_library(TARGETS[core], compiler), *sources], folder)
-
-
-@pytest.mark.all
-@pytest.mark.parametrize("core", CORES)
-def test_the_gallery_and_the_digits_networks_take_the_strict_flags(core, tmp_path):
-    compile_strictly(core, "gcc", ("-Os", "-O2"), tmp_path, at_once=True)  # less than half the time of files apart
+    command = compile_command(TARGETS[core], (level,), compiler)
+    call([*command, *c_library(TARGETS[core], compiler), *sources], folder)
 
 
 @pytest.fixture
@@ -97,23 +95,20 @@ def at_all(core: str, compiler: str, folder: Path) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for level in LEVELS:
             (folder / level).mkdir()
-        list(pool.map(lambda level: compile_strictly(core, compiler, (level,), folder / level), LEVELS))
+        list(pool.map(lambda level: compile_strictly(core, compiler, level, folder / level), LEVELS))
 
 
-@pytest.mark.emulated
 @every_compiler
 @pytest.mark.parametrize("core", CORES)
 def test_they_take_the_strict_flags_at_every_level(core, compiler, tmp_path):
     at_all(core, compiler.split()[-1], tmp_path)
 
 
-@pytest.mark.emulated
 @pytest.mark.parametrize("core", CORES)
 def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
     assert_right_at(core, *EVERY_CASE, tmp_path)
 
 
-@pytest.mark.emulated
 @pytest.mark.parametrize(("core", "compiler"), PAIRS, indirect=["compiler"])
 def test_a_share_of_the_cases_does_so_at_every_other_level(core, compiler, tmp_path):
     for level in (level for name, level in OTHERS if name == compiler):
@@ -128,12 +123,20 @@ def assert_right_at(core: str, compiler: str, level: str, folder: Path) -> None:
     assert not wrong, f"{core}, {compiler} {level}:\n" + "\n".join(wrong)
 
 
-@pytest.mark.emulated
-@pytest.mark.xdist_group("cortex-m3")
-def test_every_kernel_of_a_core_has_a_case_at_every_level():
-    for subjects in groups("cortex-m3"):
-        kernels = {call.kernel for each in subjects for call in each.artifact.plan.calls}
-        for turn in range(len(OTHERS)):
-            found = share(subjects, turn)
-            assert {call.kernel for each in found for call in each.artifact.plan.calls} >= kernels
-            assert len(found) <= len(subjects) / len(OTHERS) + 2 * len(kernels)
+@pytest.mark.parametrize(
+    "core", [pytest.param(core, marks=pytest.mark.xdist_group(core)) for core in ("cortex-m3", STRICTEST)]
+)
+def test_every_kernel_of_a_core_has_a_case_at_every_level(core):
+    turns = range(len(OTHERS))
+    met = Counter(kernel for pair in OTHERS for kernel in _kernels(chain(*at_level(core, *pair))))
+    for subjects in groups(core):
+        kernels = _kernels(subjects)
+        few = {kernel: met[kernel] for kernel in kernels if met[kernel] < len(OTHERS)}
+        assert all(kernel.startswith("portable/") for kernel in few)
+        assert not few or (core != STRICTEST and min(few.values()) >= len(OTHERS) // PORTABLE_TURNS)
+        assert all(_kernels(share(subjects, turn)) >= kernels for turn in turns)
+        assert all(len(share(subjects, turn)) <= len(subjects) / len(OTHERS) + 2 * len(kernels) for turn in turns)
+
+
+def _kernels(subjects: Iterable[Subject]) -> set[str]:
+    return {call.kernel for each in subjects for call in each.artifact.plan.calls}

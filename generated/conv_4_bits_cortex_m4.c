@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xebd13055
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xfe3b4e11
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -300,7 +300,7 @@ static CONV_4_BITS_CORTEX_M4_INLINE int conv_4_bits_cortex_m4_dsp_find_window(
    are read before the loops: behind each store they would be read again. */
 static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_words_s8(
     const struct conv_4_bits_cortex_m4_dsp_windows *w, const int8_t *x, int32_t pixel, int32_t padding, int32_t copies,
-        int32_t *pairs)
+    int32_t *pairs)
 {
     const int32_t columns = w->columns, channels = w->channels, words = (int32_t)((uint32_t)channels / 4);
     const int32_t row_step = w->row_dilation, column_step = w->column_dilation;

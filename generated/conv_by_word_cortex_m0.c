@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x7c224554
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x479b7b2b
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -195,8 +195,8 @@ struct conv_by_word_cortex_m0_scalar_pixel {
    are gathered: then `gathered` is memory for a window. */
 static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_runs_s8(
     const struct conv_by_word_cortex_m0_scalar_windows *w, const int8_t *image,
-    const struct conv_by_word_cortex_m0_scalar_pixel *begin, int is_inside,
-    const int8_t *padding, const int8_t **runs, int8_t *gathered)
+    const struct conv_by_word_cortex_m0_scalar_pixel *begin, int is_inside, const int8_t *padding, const int8_t **runs,
+    int8_t *gathered)
 {
     const struct conv_by_word_cortex_m0_scalar_axis *const a = w->axes;
     const int32_t kernel = a[3].kernel, channels = w->channels, column = begin->at[3], remaining = a[3].in - column;
@@ -238,8 +238,8 @@ static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_runs_s8(
    not on the image. */
 static CONV_BY_WORD_CORTEX_M0_INLINE void conv_by_word_cortex_m0_scalar_find_window_s8(
     const struct conv_by_word_cortex_m0_scalar_windows *w, const int8_t *image,
-    struct conv_by_word_cortex_m0_scalar_pixel *pixel, int32_t outside,
-    const int8_t *padding, const int8_t **runs, int8_t *gathered)
+    struct conv_by_word_cortex_m0_scalar_pixel *pixel, int32_t outside, const int8_t *padding, const int8_t **runs,
+    int8_t *gathered)
 {
     const struct conv_by_word_cortex_m0_scalar_axis *const a = w->axes;
     const struct conv_by_word_cortex_m0_scalar_pixel origin = { { 0, 0, 0, 0 } };

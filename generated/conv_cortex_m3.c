@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0x3734824f
+#if CONV_CORTEX_M3_HEADER_ID != 0xaa0933c1
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -224,10 +224,9 @@ struct conv_cortex_m3_scalar_pixel {
 
 /* Finds the runs of a window that begins at a pixel. At the border `padding` is a tap outside the image, unless rows
    are gathered: then `gathered` is memory for a window. */
-static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_runs_s8(
-    const struct conv_cortex_m3_scalar_windows *w, const int8_t *image, const struct conv_cortex_m3_scalar_pixel *begin,
-    int is_inside,
-    const int8_t *padding, const int8_t **runs, int8_t *gathered)
+static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_runs_s8(const struct conv_cortex_m3_scalar_windows *w,
+    const int8_t *image, const struct conv_cortex_m3_scalar_pixel *begin, int is_inside, const int8_t *padding,
+    const int8_t **runs, int8_t *gathered)
 {
     const struct conv_cortex_m3_scalar_axis *const a = w->axes;
     const int32_t kernel = a[3].kernel, channels = w->channels, column = begin->at[3], remaining = a[3].in - column;
@@ -267,10 +266,9 @@ static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_runs_s8(
 
 /* Finds the runs of an output pixel's window, and steps to the next pixel. Where rows are gathered `outside` is what is
    not on the image. */
-static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_find_window_s8(
-    const struct conv_cortex_m3_scalar_windows *w, const int8_t *image, struct conv_cortex_m3_scalar_pixel *pixel,
-    int32_t outside,
-    const int8_t *padding, const int8_t **runs, int8_t *gathered)
+static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_find_window_s8(const struct conv_cortex_m3_scalar_windows *w,
+    const int8_t *image, struct conv_cortex_m3_scalar_pixel *pixel, int32_t outside, const int8_t *padding,
+    const int8_t **runs, int8_t *gathered)
 {
     const struct conv_cortex_m3_scalar_axis *const a = w->axes;
     const struct conv_cortex_m3_scalar_pixel origin = { { 0, 0, 0, 0 } };

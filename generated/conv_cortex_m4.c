@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x81c11dd1
+#if CONV_CORTEX_M4_HEADER_ID != 0xa36185b9
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -327,10 +327,8 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_window_s8(
 }
 
 /* Widens a window at the border by way of an array of its size; outside the image is `padding`. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(
-    const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t row, int32_t column, int32_t padding,
-    int8_t *gathered,
-    int32_t *pairs)
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(const struct conv_cortex_m4_dsp_windows *w,
+    const int8_t *x, int32_t row, int32_t column, int32_t padding, int8_t *gathered, int32_t *pairs)
 {
     const int32_t kernel = w->kernel_columns, row_step = w->columns * w->channels, run = kernel * w->channels;
     /* Columns [first, beyond) of the window lie on the image. */

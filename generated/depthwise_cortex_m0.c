@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x695da044
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x7f282885
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -163,7 +163,7 @@ static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_initial(
 /* Adds a tap of output i, whose row of the plane is at `row`, unless it is padding. */
 static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_add_tap_u8(
     const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t *row, int32_t i, int32_t k, int32_t weight,
-        int32_t *sums)
+    int32_t *sums)
 {
     const int32_t column = depthwise_cortex_m0_scalar_column(p, i, k);
 
@@ -183,8 +183,7 @@ static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_add_tap_u8(
    with the rows of the kernel; returns how far it then is before the next windows. */
 static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_plane_sums_u8(
     const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t **row, const int32_t *weights, int32_t bias,
-    int32_t outputs,
-    int32_t *sums)
+    int32_t outputs, int32_t *sums)
 {
     const int32_t columns = p->kernel_columns, taps = p->kernel_rows * columns, step = p->row_dilation * p->row;
     const int32_t last = depthwise_cortex_m0_scalar_column(p, outputs - 1, columns - 1);

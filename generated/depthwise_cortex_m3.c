@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x6b11b0fd
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x7c407de8
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -142,7 +142,7 @@ static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_column(
 /* Adds a tap of output i, whose row of the plane is at `row`, unless it is padding. */
 static DEPTHWISE_CORTEX_M3_INLINE void depthwise_cortex_m3_scalar_add_tap_s8(
     const struct depthwise_cortex_m3_scalar_plane *p, const int8_t *row, int32_t i, int32_t k, int32_t weight,
-        int32_t *sums)
+    int32_t *sums)
 {
     const int32_t column = depthwise_cortex_m3_scalar_column(p, i, k);
 
@@ -177,8 +177,7 @@ static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_initial(
    with the rows of the kernel; returns how far it then is before the next windows. */
 static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_plane_sums_s8(
     const struct depthwise_cortex_m3_scalar_plane *p, const int8_t **row, const int32_t *weights, int32_t bias,
-    int32_t outputs,
-    int32_t *sums)
+    int32_t outputs, int32_t *sums)
 {
     const int32_t columns = p->kernel_columns, taps = p->kernel_rows * columns, step = p->row_dilation * p->row;
     const int32_t last = depthwise_cortex_m3_scalar_column(p, outputs - 1, columns - 1);

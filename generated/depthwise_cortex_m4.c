@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xf14223d2
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x6698efed
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -201,9 +201,8 @@ typedef void depthwise_cortex_m4_dsp_depthwise_store(const struct depthwise_cort
     int32_t sum, void *out);
 
 /* Computes a row of outputs; in is the image's first element in row `top` of its windows. */
-typedef void depthwise_cortex_m4_dsp_depthwise_outputs(
-    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int8_t *out,
-        depthwise_cortex_m4_dsp_depthwise_store *store);
+typedef void depthwise_cortex_m4_dsp_depthwise_outputs(const struct depthwise_cortex_m4_dsp_depthwise_row *r,
+    const int8_t *in, int8_t *out, depthwise_cortex_m4_dsp_depthwise_store *store);
 
 /* Of a column of the image the element under a row of the kernel. */
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_one(
@@ -226,8 +225,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_two(
 }
 
 static DEPTHWISE_CORTEX_M4_INLINE struct depthwise_cortex_m4_dsp_depthwise_column
-    depthwise_cortex_m4_dsp_depthwise_read(
-    const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
+    depthwise_cortex_m4_dsp_depthwise_read(const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
 {
     const int32_t rows = r->layer->rows;
     struct depthwise_cortex_m4_dsp_depthwise_column x;
@@ -255,7 +253,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add_
 /* A sum, plus the products of a column with column k of the weights. */
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, struct depthwise_cortex_m4_dsp_depthwise_column x, int32_t k,
-        int32_t sum)
+    int32_t sum)
 {
     const int32_t rows = r->layer->rows;
 
@@ -290,8 +288,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_begi
 /* Stride 2: of two columns the second ends one sum and starts the next. */
 static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_step_2(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t *ends, int32_t *starts,
-    int8_t *out,
-    depthwise_cortex_m4_dsp_depthwise_store *store)
+    int8_t *out, depthwise_cortex_m4_dsp_depthwise_store *store)
 {
     struct depthwise_cortex_m4_dsp_depthwise_column x = depthwise_cortex_m4_dsp_depthwise_read(r, in);
 
@@ -318,7 +315,7 @@ static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_turn_2(
 /* A row of outputs with stride 2 along columns, for a kernel of three columns. */
 static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_outputs_2(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int8_t *out,
-        depthwise_cortex_m4_dsp_depthwise_store *store)
+    depthwise_cortex_m4_dsp_depthwise_store *store)
 {
     const int32_t pixel = r->layer->channels, step = pixel * r->layer->y_bytes;
     const int32_t inside = (r->layer->in_columns + r->layer->left - 1) / 2; /* outputs with their last column inside */

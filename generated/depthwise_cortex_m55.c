@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x8304e438
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x830eb511
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -216,8 +216,7 @@ static DEPTHWISE_CORTEX_M55_INLINE int8x16_t depthwise_cortex_m55_mve_load_part(
 /* Stores bytes 0 of a, b, c and d, then bytes 1 of all four, and so on (VST4): `count` bytes of each, at most sixteen,
    and `other` behind them up to sixteen. */
 static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_interleave_s8(int32_t *words, const int8_t *a,
-    const int8_t *b, const int8_t *c,
-    const int8_t *d, uint32_t count, int8_t other)
+    const int8_t *b, const int8_t *c, const int8_t *d, uint32_t count, int8_t other)
 {
 #if DEPTHWISE_CORTEX_M55_MVE
     int8x16x4_t all;
@@ -342,7 +341,7 @@ static DEPTHWISE_CORTEX_M55_INLINE const int8_t *depthwise_cortex_m55_mve_row_s8
    four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
 DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
-        int32_t *words)
+    int32_t *words)
 {
     int32_t step0, step1, step2, step3;
     const int8_t *row0 = depthwise_cortex_m55_mve_row_s8(rows, x, top, outside, &step0);
@@ -363,7 +362,7 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
 /* Interleaves what sixteens leave over of such rows; x is the image behind them. */
 DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_rest_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
-        int32_t *words)
+    int32_t *words)
 {
     int32_t step;
     const int8_t *const row0 = depthwise_cortex_m55_mve_row_s8(rows, x, top, outside, &step);
@@ -378,7 +377,7 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_rest_s8(
 /* Interleaves row `top` and those below it. */
 static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
-        int32_t *words)
+    int32_t *words)
 {
     words += rows->left;
     if (top >= 0 && top + 3 * rows->apart < rows->count) {

@@ -13,7 +13,7 @@
  */
 #include "instance_norm.h"
 
-#if INSTANCE_NORM_HEADER_ID != 0xc797e4e9
+#if INSTANCE_NORM_HEADER_ID != 0x99260468
 #error "instance_norm.h was not generated together with this file"
 #endif
 
@@ -360,8 +360,8 @@ INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_instance_norm_term_s8(
  * then what is beside them.
  */
 INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_instance_norm_sum_s8(
-    const struct instance_norm_instance_norm *layer, const int8_t *x, int32_t start,
-    const uint32_t *terms, const uint32_t *mean)
+    const struct instance_norm_instance_norm *layer, const int8_t *x, int32_t start, const uint32_t *terms,
+    const uint32_t *mean)
 {
     const int32_t pixels = layer->pixels, step = layer->x_pixel;
     const int32_t from = start < pixels ? start : pixels;
@@ -400,8 +400,8 @@ INSTANCE_NORM_CODE_ATTR static uint32_t instance_norm_instance_norm_sum_s8(
 
 /* Channel c, which begins at x and y; `place` is that of its first pixel in a tensor with channels first. */
 INSTANCE_NORM_CODE_ATTR static void instance_norm_instance_norm_channel_s8(
-    const struct instance_norm_instance_norm *layer, const int8_t *x, uint8_t *y,
-    int32_t c, int32_t place, uint32_t *squares)
+    const struct instance_norm_instance_norm *layer, const int8_t *x, uint8_t *y, int32_t c, int32_t place,
+    uint32_t *squares)
 {
     const uint32_t minus = UINT32_C(1) << 31, one = UINT32_C(0x3f800000);
     const int32_t start = (4 - place % 4) % 4; /* the first pixel that onnxruntime finds at an aligned address */

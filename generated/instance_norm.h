@@ -17,7 +17,7 @@
  */
 
 /* instance_norm.c has the same id, a hash of both files: it does not compile with another header. */
-#define INSTANCE_NORM_HEADER_ID 0xc797e4e9
+#define INSTANCE_NORM_HEADER_ID 0x99260468
 
 /* What is in an image can be traced by these. */
 #define INSTANCE_NORM_QCGEN_VERSION "0.1.0"

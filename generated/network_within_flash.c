@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xa5c1e097
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x967699a8
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -378,8 +378,7 @@ static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_tile_step(
 /* The products of two tiles with the weights of so many output channels, summed over pairs of input channels, at each
    point; a loop has so many copies of its body. Returns where the next weights are. */
 static NETWORK_WITHIN_FLASH_INLINE const int32_t *network_within_flash_dsp_multiply_tiles(const int32_t *v,
-    const int32_t *weights, int32_t points,
-    int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
+    const int32_t *weights, int32_t points, int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
 {
     const int32_t rounds = (pairs - 1) / copies, rest = (pairs - 1) % copies;
     const uint32_t *const end = sums + points * 2 * width;

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x663de391
+#if SIZES_CORTEX_M4_HEADER_ID != 0x1f086690
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -335,9 +335,8 @@ static SIZES_CORTEX_M4_INLINE int sizes_cortex_m4_dsp_find_window(
 
 /* Widens the window of an output pixel whose taps are whole words, read as by widen_run; outside is `padding`. Sizes
    are read before the loops: behind each store they would be read again. */
-static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(
-    const struct sizes_cortex_m4_dsp_windows *w, const int8_t *x, int32_t pixel, int32_t padding, int32_t copies,
-        int32_t *pairs)
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(const struct sizes_cortex_m4_dsp_windows *w,
+    const int8_t *x, int32_t pixel, int32_t padding, int32_t copies, int32_t *pairs)
 {
     const int32_t columns = w->columns, channels = w->channels, words = (int32_t)((uint32_t)channels / 4);
     const int32_t row_step = w->row_dilation, column_step = w->column_dilation;

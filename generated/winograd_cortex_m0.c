@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xb41c0c60
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xf9100f76
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -184,8 +184,7 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_transform_s8(
 /* Adds the products of a channel of both tiles with its weights of 1, 2 or 4 output channels. */
 static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_multiply_channel(
     const struct winograd_cortex_m0_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t width,
-    int32_t *a,
-    int32_t *b)
+    int32_t *a, int32_t *b)
 {
     const int32_t x = w->has_words ? ((const int32_t *)(const void *)v)[0] : v[0];
     const int32_t z = w->has_words ? ((const int32_t *)(const void *)v)[1] : v[1];
@@ -216,8 +215,7 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_multiply_channel
    so many of which are in a `round` of the loop. Returns where the next weights are. */
 static WINOGRAD_CORTEX_M0_INLINE const int16_t *winograd_cortex_m0_scalar_multiply(
     const struct winograd_cortex_m0_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t round,
-    int32_t width,
-    int32_t *sums)
+    int32_t width, int32_t *sums)
 {
     const int32_t size = w->has_words ? 4 : 2, rest = w->channels % round;
     const int32_t *const end = sums + 16 * 2 * width;

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x562a5415
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xc2adee12
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -284,8 +284,7 @@ static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_tile_step(
 /* The products of two tiles with the weights of so many output channels, summed over pairs of input channels, at each
    point; a loop has so many copies of its body. Returns where the next weights are. */
 static WINOGRAD_CORTEX_M4_INLINE const int32_t *winograd_cortex_m4_dsp_multiply_tiles(const int32_t *v,
-    const int32_t *weights, int32_t points,
-    int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
+    const int32_t *weights, int32_t points, int32_t pairs, int32_t copies, int32_t width, uint32_t *sums)
 {
     const int32_t rounds = (pairs - 1) / copies, rest = (pairs - 1) % copies;
     const uint32_t *const end = sums + points * 2 * width;

@@ -55,6 +55,16 @@ def test_what_a_line_opens_without_closing_it_is_indented_below():
     assert folded(f"{head}const int8_t *{name},") == f"{head.rstrip()}\n    const int8_t *{name},"
 
 
+def test_a_signature_of_several_lines_flows_anew_where_one_is_too_long():
+    parameters = [f"const int8_t *{'p' * 30}{i}" for i in range(5)]
+    text = "static void f(\n    " + ",\n    ".join((", ".join(parameters[:3]), ", ".join(parameters[3:]))) + ")\n{\n}"
+    found = folded(text).split("\n")
+    assert found[0].startswith("static void f(const int8_t *p")
+    assert [line[:4] for line in found[1:-2]] == ["    "] * 2
+    assert found[-2:] == ["{", "}"]
+    assert folded(text.replace("p" * 30, "p")) == text.replace("p" * 30, "p")
+
+
 def test_a_parameter_that_does_not_fit_stands_whole_on_the_next_line():
     line = f"static void {'n' * 80}(const struct {'t' * 30} *layer, int n)"
     assert folded(line) == f"static void {'n' * 80}(\n    const struct {'t' * 30} *layer, int n)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import deque
+from itertools import islice
 
 WIDTH = 120  # columns of a line
 
@@ -22,6 +23,7 @@ _COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
 _MACRO = re.compile(r"(#define \w+) (\S.*)")
 _INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
 _LABEL = re.compile(r"\w+  +(?=\S)")
+_SIGNATURE = re.compile(r"[A-Za-z].*\w\((?:.*,)?$")
 
 
 def folded(text: str) -> str:
@@ -42,6 +44,8 @@ def folded(text: str) -> str:
     rest = deque(given)
     while rest:
         line = rest.popleft()
+        if _SIGNATURE.match(line) and not in_comment:
+            line = _whole(line, rest)
         is_macro = line.endswith("\\") or (lines and lines[-1].endswith("\\"))
         if len(line) <= WIDTH or is_macro:
             lines.append(line)
@@ -54,6 +58,14 @@ def folded(text: str) -> str:
         if "/*" in line or "*/" in line:
             in_comment = line.rfind("/*") > line.rfind("*/") or (in_comment and "*/" not in line)
     return "\n".join(lines)
+
+
+def _whole(line: str, rest: deque[str]) -> str:
+    """A signature whose lines are taken from the ``rest`` if one of them does not fit; else its first line."""
+    end = next((i + 1 for i, each in enumerate(rest) if each.endswith((")", ");"))), 0)
+    if max(map(len, (line, *islice(rest, end)))) <= WIDTH:
+        return line
+    return " ".join((line, *(rest.popleft().lstrip() for _ in range(end)))).replace("( ", "(")
 
 
 def _folded_comment(indent: str, text: str) -> list[str]:

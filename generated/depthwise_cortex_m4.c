@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x6698efed
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x38cdce56
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -224,6 +224,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_two(
     return row < r->top ? high : row + 1 < r->bottom ? depthwise_cortex_m4_dsp_pair(low, high) : low;
 }
 
+/* A column of the image under a row of windows. */
 static DEPTHWISE_CORTEX_M4_INLINE struct depthwise_cortex_m4_dsp_depthwise_column
     depthwise_cortex_m4_dsp_depthwise_read(const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in)
 {
@@ -355,6 +356,7 @@ static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_outputs
     }
 }
 
+/* Weight i of a channel, where weights have 8 or 16 bits. */
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_tap(
     const struct depthwise_cortex_m4_dsp_depthwise_layer *layer, const void *weights, int32_t i)
 {
@@ -378,6 +380,7 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_word
         is_last && k + 1 >= layer->columns ? 0 : depthwise_cortex_m4_dsp_depthwise_tap(layer, weights, high));
 }
 
+/* All weights of a channel. */
 static DEPTHWISE_CORTEX_M4_INLINE struct depthwise_cortex_m4_dsp_depthwise_taps depthwise_cortex_m4_dsp_depthwise_load(
     const struct depthwise_cortex_m4_dsp_depthwise_layer *layer, const void *weights)
 {

@@ -75,6 +75,7 @@ static QCGEN_INLINE int32_t qcgen_dsp_depthwise_two(
     return row < r->top ? high : row + 1 < r->bottom ? qcgen_dsp_pair(low, high) : low;
 }
 
+/* A column of the image under a row of windows. */
 static QCGEN_INLINE struct qcgen_dsp_depthwise_column qcgen_dsp_depthwise_read(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in)
 {
@@ -452,6 +453,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_alone(
     }
 }
 
+/* Weight i of a channel, where weights have 8 or 16 bits. */
 static QCGEN_INLINE int32_t qcgen_dsp_depthwise_tap(
     const struct qcgen_dsp_depthwise_layer *layer, const void *weights, int32_t i)
 {
@@ -475,6 +477,7 @@ static QCGEN_INLINE int32_t qcgen_dsp_depthwise_word(
         is_last && k + 1 >= layer->columns ? 0 : qcgen_dsp_depthwise_tap(layer, weights, high));
 }
 
+/* All weights of a channel. */
 static QCGEN_INLINE struct qcgen_dsp_depthwise_taps qcgen_dsp_depthwise_load(
     const struct qcgen_dsp_depthwise_layer *layer, const void *weights)
 {

@@ -14,7 +14,6 @@ from cases_arm_dsp import SHAPES
 from cases_arm_mve import CONVOLUTIONS
 from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import SHAPES as SCALAR_SHAPES
-from marks import some_at_first
 
 from qcgen.cores import TARGETS
 from qcgen.render import library
@@ -69,7 +68,8 @@ def assert_no_problems(units, core):
 ARM_STATE = ["cortex-a7", "cortex-r5"]
 
 
-@pytest.mark.parametrize("core", some_at_first(ARM_STATE))
+@pytest.mark.all
+@pytest.mark.parametrize("core", ARM_STATE)
 def test_what_is_written_for_microcontrollers_builds_for_larger_cores_without_assembly(core, tmp_path):
     """They have the same instructions, but in Arm state, where LDRD and others take fewer registers."""
     require("arm-none-eabi-gcc")

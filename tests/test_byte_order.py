@@ -105,6 +105,7 @@ def compiled_anew():
     batch.unit.cache_clear()
 
 
+@pytest.mark.all
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("mutant", ["words copied from bytes everywhere", "the sign of a float16 from the last byte"])
 def test_the_order_of_a_little_endian_machine_gives_other_outputs_on_it(mutant, mutate, tmp_path):

@@ -87,6 +87,7 @@ def test_every_input_takes_as_many_instructions(name):
     assert {found.least, found.most} == set(found.counted)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("name", some_at_first(COUNTED, "network_within_flash"))
 def test_extreme_and_random_inputs_take_as_many_instructions_where_loops_are_not_followed(name):
     found = bounds(name)
@@ -95,6 +96,7 @@ def test_extreme_and_random_inputs_take_as_many_instructions_where_loops_are_not
     assert [node for node in found.nodes if node.most is not None and node.least != node.most] == []
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("core", ["cortex-m7", "cortex-m33"])
 @pytest.mark.parametrize("level", some_at_first(["-O2", "-O3", "-Os"]))
 def test_compilers_for_other_cores_choose_without_branches_too(core, level):
@@ -103,6 +105,7 @@ def test_compilers_for_other_cores_choose_without_branches_too(core, level):
         assert {found.least, found.most} == set(found.counted)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(
     "name", some_at_first(("digits", "guard_band", "residual", "attention", "exceptions"), "digits")
 )

@@ -140,6 +140,7 @@ def test_constants_that_few_pixels_read_are_not_copied():
     assert not copies(qcgen.compile(model, target="cortex-m4", optimize="speed", arena=2**16))
 
 
+@pytest.mark.all
 def test_copies_save_waits_and_change_no_output():
     require_core("cortex-m4")
     plain, bounded, grown = without_copies(), small(), compiled()

@@ -60,6 +60,7 @@ def test_more_flash_is_never_slower_and_never_more_than_the_budget():
     assert found[0].cycles > found[-1].cycles
 
 
+@pytest.mark.all
 def test_the_ends_are_what_optimize_gives():
     least, size = digits(flash=least_of()), digits(optimize="size")
     assert {kernel for kernel, _ in kernels(least)} == {kernel for kernel, _ in kernels(size)}
@@ -119,6 +120,7 @@ def test_a_budget_below_the_least_is_one_problem_that_names_the_least(capsys, tm
     assert (out, list(tmp_path.iterdir())) == ("", [])
 
 
+@pytest.mark.all
 def test_where_the_compiler_is_installed_what_it_makes_decides(monkeypatch):
     require("arm-none-eabi-gcc", "arm-none-eabi-size")
     least = least_of(target="cortex-m4")
@@ -128,6 +130,7 @@ def test_where_the_compiler_is_installed_what_it_makes_decides(monkeypatch):
     assert least_of(target="cortex-m4") > least
 
 
+@pytest.mark.all
 def test_the_least_that_is_named_fits_and_one_byte_less_does_not():
     least = least_of()
     assert digits(flash=least).plan.flash.bytes == least
@@ -257,7 +260,7 @@ def test_assembly_counts_macros_that_stand_before_those_that_they_use():
     assert _Text({0: [macros, f"static void a(void)\n{{\n{body}}}\n"]}).alone["a"] == 6
 
 
-@pytest.mark.parametrize("optimize", ["size", "speed"])
+@pytest.mark.parametrize("optimize", some_at_first(["size", "speed"]))
 @pytest.mark.parametrize("core", some_at_first(CORES, "cortex-m4"))
 @pytest.mark.parametrize("name", some_at_first(["digits", *MLPERF]))
 def test_estimated_code_is_within_a_tenth_of_what_gcc_makes(name, core, optimize):

@@ -87,6 +87,7 @@ def test_no_float_image_is_resized_in_width_alone(run):
     assert run([752], others=True).kinds == {}
 
 
+@pytest.mark.all
 def test_clamps_that_vanish_are_found(run, monkeypatch):
     """The reference cannot see this one: it starts behind the front end."""
 

@@ -43,6 +43,7 @@ def test_twenty_files_are_right(run):
     assert session.counts["accepted"] > 15
 
 
+@pytest.mark.all
 def test_multipliers_that_are_a_little_too_large_are_found(run, monkeypatch):
     def larger(scale):
         multiplier, exponent = right(scale)

@@ -149,7 +149,8 @@ def test_small_cores_need_no_division_of_64_bits_and_no_float(target, chosen, tm
     assert functions_needed(target, tmp_path, [each.name for each in units]) <= INTEGER_LIBRARY
 
 
-@pytest.mark.parametrize("target", ["thumbv6m-none-eabi", pytest.param("riscv32-unknown-elf", marks=pytest.mark.all)])
+@pytest.mark.all
+@pytest.mark.parametrize("target", ["thumbv6m-none-eabi", "riscv32-unknown-elf"])
 def test_integer_networks_of_the_gallery_need_no_division_of_64_bits_and_no_float(target, tmp_path):
     require("clang", "nm")
     texts = {path.stem: path.read_text() for path in sorted(GENERATED.glob("*.c"))}

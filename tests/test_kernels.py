@@ -148,6 +148,7 @@ def _has_whole_window(op):
     )
 
 
+@pytest.mark.all
 def test_most_outputs_are_not_clamped():
     """Cases whose outputs are all at the ends of their type would show little."""
     dull = [

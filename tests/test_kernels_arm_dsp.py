@@ -314,6 +314,7 @@ def test_weights_of_4_bits_are_half_as_large_with_optimize_size():
     assert speed - size >= 16 * 40 // 2 - 4  # a block more, which names its first channel
 
 
+@pytest.mark.all
 def test_weights_keep_their_size_in_flash_with_optimize_size():
     for case in (*SHAPES, *DEPTHWISE):
         each = dsp_unit(case, "size")

@@ -45,6 +45,7 @@ def image(tmp_path_factory, level, selected) -> Image:
     return build(tmp_path_factory.mktemp("mve"), served(selected(ALL)), "gcc", (level,))
 
 
+@pytest.mark.all
 def test_the_kernel_serves_every_depthwise_case_of_its_own():
     assert [case.name for case in DEPTHWISE if not is_served(case)] == []
 

@@ -3,9 +3,11 @@
 import re
 
 import misra
+import pytest
 from tools import require
 
 
+@pytest.mark.all
 def test_the_page_counts_what_cppcheck_counts():
     require("cppcheck")
     assert misra.PAGE.read_text() == misra.page(misra.PAGE.read_text()), "PYTHONPATH=tests python -m misra writes it"

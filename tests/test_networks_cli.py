@@ -282,6 +282,7 @@ def test_kernels_are_passed_over_only_for_convolutions(outcome):
 # --- verify
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("name", some_at_first(MODELS))
 def test_verify_takes_the_whole_network_and_its_recordings(name, outcome):
     arguments = ["--data", DIGITS / f"{name}.npz", "--cases", 2, "--json"]

@@ -193,6 +193,7 @@ def test_a_function_that_is_not_followed_has_no_bound(core):
         bounded(artifact, with_first(artifact, 0))
 
 
+@pytest.mark.all
 def test_far_jumps_of_cortex_m0_are_followed():
     require_core("cortex-m0", counting=True)
     artifact = qcgen.compile(QDQ, name="d", target="cortex-m0", layout="nhwc", io="quantized")
@@ -203,6 +204,7 @@ def test_far_jumps_of_cortex_m0_are_followed():
 # --- generated code
 
 
+@pytest.mark.all
 @each_core
 def test_counts_of_nodes_lie_within_their_bounds(core):
     require_core(core, counting=True)
@@ -288,7 +290,7 @@ def test_the_command_says_what_holds_and_what_has_no_bound(capsys):
     assert (function["most"], function["least"], function["nodes"][0]["most"]) == (None, None, None)
 
 
-@pytest.mark.parametrize("level", ["-O2", "-O3", "-Os"])
+@pytest.mark.parametrize("level", some_at_first(["-O2", "-O3", "-Os"]))
 def test_a_whole_network_has_a_bound(level):
     require_core("cortex-m4", counting=True)
     artifact = qcgen.compile(QDQ, name="d", target="cortex-m4", layout="nhwc")

@@ -14,7 +14,8 @@ from qcgen.ir.types import Array
 class ConvGeometry:
     """The geometry of a convolution of any spatial rank; tuples have one entry per spatial axis, outermost first.
 
-    The window of output position o starts at ``o * stride - pads_begin`` and its taps are ``dilation`` apart.
+    The window of output position o starts at ``o * stride - pads_begin`` and its taps are ``dilation`` apart, which is
+    1 on an axis with a single tap, whatever was given.
     """
 
     batch: int
@@ -28,6 +29,10 @@ class ConvGeometry:
     pads_begin: tuple[int, ...]
     pads_end: tuple[int, ...]
     output: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        apart = tuple(1 if k == 1 else d for k, d in zip(self.kernel, self.dilations, strict=True))
+        object.__setattr__(self, "dilations", apart)
 
     @property
     def rank(self) -> int:

@@ -85,14 +85,14 @@ def why_not_windows(g: ConvGeometry) -> str | None:
         return f"its kernel is {'x'.join(map(str, g.kernel))}, more than {MAX_ROWS} rows or {MAX_COLUMNS} columns"
     if width.kernel > 1 and width.stride > 2:
         return f"its windows are {width.stride} columns apart, more than 2"
-    dilated = [axis for axis in (height, width) if axis.kernel > 1 and axis.dilation > 1]
-    if dilated and (len({axis.dilation for axis in (height, width) if axis.kernel > 1}) > 1 or set(g.strides) != {1}):
+    apart = max(g.dilations)
+    is_even = all(axis.dilation == apart for axis in (height, width) if axis.kernel > 1)
+    if apart > 1 and not (is_even and set(g.strides) == {1}):
         return "its kernel is dilated, and its axes differ in that, or a stride is not 1"
-    if dilated and height.input + 1 < height.span:
+    if apart > 1 and height.input + 1 < height.span:
         return "its kernel is dilated, and windows reach above the image and below it"
     if not _serves_columns(width):
         return "windows reach more than one column beyond the image"
-    apart = _apart(height, width)
     tops, ends = list(first_taps(height)), list(beyond_taps(height))
     above, below = -(-height.pad // height.stride), sum(end < height.kernel for end in ends)
     if min(end - top for top, end in zip(tops, ends, strict=True)) <= 0:
@@ -122,14 +122,9 @@ def _outputs(width: PlaneAxis) -> str:
     return str(width.stride)
 
 
-def _apart(height: PlaneAxis, width: PlaneAxis) -> int:
-    """How far the rows and columns of a window are apart."""
-    return width.dilation if width.kernel > 1 else height.dilation if height.kernel > 1 else 1
-
-
 def _of_one_image(width: PlaneAxis) -> PlaneAxis:
     """The columns of the first of the images that the windows of a dilated kernel see."""
-    apart = width.dilation if width.kernel > 1 else 1
+    apart = width.dilation
     return PlaneAxis(
         -(-width.input // apart), -(-width.output // apart), width.kernel, width.stride, 1, width.pad // apart
     )
@@ -169,7 +164,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         scale=2**packed.bits,
         height=height,
         width=width,
-        dilation=_apart(height, width),
+        dilation=max(g.dilations),
         turns=_turns(_of_one_image(width), _aim(setting)),
         outputs=f"dsp_depthwise_outputs_{_outputs(width)}",
         words=(),
@@ -254,7 +249,7 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
 
 def _steps(height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:
     """Of each output of a channel, in the order of the loops: the first pixel that is read for it, and its number."""
-    apart = width.dilation if width.kernel > 1 else 1
+    apart = width.dilation
     for (row, top), image in product(enumerate(first_taps(height)), range(apart)):
         first, behind = (row * height.stride - height.pad + top * height.dilation) * width.input, 0
         for column in range(image, width.output, apart):

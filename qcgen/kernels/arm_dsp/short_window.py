@@ -99,7 +99,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     g = op.geometry
     if g.taps > MAX_ELEMENTS:
         return f"a window has {g.taps} elements, more than the {MAX_ELEMENTS} that stay in registers"
-    if prod(g.kernel[:-1]) > 1 or g.dilations[-1] > 1 < g.kernel[-1]:
+    if prod(g.kernel[:-1]) > 1 or g.dilations[-1] > 1:
         return "the elements of a window do not lie side by side"
     if any_at_border(axes(g, setting.x_layout)):
         return "windows leave the image"

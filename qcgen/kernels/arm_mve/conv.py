@@ -67,7 +67,7 @@ def window(op: Conv) -> CopiedWindow:
     g = op.geometry
     spatial = window_axes(g)
     step = spatial[-1].stride_step if _is_line(g) else 0
-    is_rows = g.kernel[-1] == 1 or g.dilations[-1] == 1
+    is_rows = g.dilations[-1] == 1
     spill = -g.taps % BYTES
     last = g.in_channels * prod(g.input) - g.taps - step - spill
     is_one_run = is_rows and prod(g.kernel[:-1]) == 1

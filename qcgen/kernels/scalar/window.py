@@ -60,7 +60,7 @@ def window(g: ConvGeometry, unroll: int) -> WidenedWindow:
     """
     spatial = axes(g, Layout.CHANNELS_LAST)
     has_border = any_at_border(spatial)
-    is_row = g.dilations[-1] == 1 or g.kernel[-1] == 1
+    is_row = g.dilations[-1] == 1
     is_short = g.taps <= MAX_GATHERED and g.in_channels < FEW_CHANNELS
     is_gathered = is_row and has_border and (is_short or prod(g.kernel) > MAX_RUNS)
     is_rows = is_row and (is_gathered or not has_border)

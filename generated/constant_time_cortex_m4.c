@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xb01af04b
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xdf1fc17d
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -430,9 +430,8 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_word4(
     const int32_t word = constant_time_cortex_m4_dsp_load_word(*xs);
 
     *xs += 4;
-    constant_time_cortex_m4_conv1_quad4(
-        constant_time_cortex_m4_dsp_even_s8(word), constant_time_cortex_m4_dsp_odd_s8(word), constants, a,
-            pair_products);
+    constant_time_cortex_m4_conv1_quad4(constant_time_cortex_m4_dsp_even_s8(word),
+        constant_time_cortex_m4_dsp_odd_s8(word), constants, a, pair_products);
 }
 
 /* Output channels 0 to 3; returns the sum of e * o. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x38cdce56
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x5d55d3a0
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -523,8 +523,8 @@ DEPTHWISE_CORTEX_M4_NOINLINE static void depthwise_cortex_m4_conv1_channel(const
     };
 
     depthwise_cortex_m4_dsp_depthwise_channel_of(&depthwise_cortex_m4_conv1_layer, &channel,
-        depthwise_cortex_m4_conv1_weights + 9 * m,
-        x, y, depthwise_cortex_m4_dsp_depthwise_outputs_2, depthwise_cortex_m4_conv1_store);
+        depthwise_cortex_m4_conv1_weights + 9 * m, x, y, depthwise_cortex_m4_dsp_depthwise_outputs_2,
+        depthwise_cortex_m4_conv1_store);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */

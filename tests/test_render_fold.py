@@ -65,6 +65,21 @@ def test_a_signature_of_several_lines_flows_anew_where_one_is_too_long():
     assert folded(text.replace("p" * 30, "p")) == text.replace("p" * 30, "p")
 
 
+def test_a_call_of_several_lines_does_so_too():
+    arguments = [f"{'a' * 35}{i}" for i in range(5)]
+    text = "    f(" + ",\n        ".join((", ".join(arguments[:4]), arguments[4])) + ");\n    return;"
+    assert folded(text).split("\n")[1:] == [f"        {arguments[3]}, {arguments[4]});", "    return;"]
+
+
+def test_strings_and_directives_stay_where_they_are():
+    text = f"    f({'a' * 130},\n#if X\n        1);\n#else\n        2);\n#endif\n"
+    assert "#if X\n        1);\n#else\n" in folded(text)
+    text = f"    f({'a' * 130},\n        'b', \"c, d\");"
+    assert folded(text).endswith("\n        'b', \"c, d\");")
+    text = f"    f({'a' * 130}, b), f(c),\n    d,"
+    assert folded(text).endswith("f(c),\n    d,")
+
+
 def test_a_parameter_that_does_not_fit_stands_whole_on_the_next_line():
     line = f"static void {'n' * 80}(const struct {'t' * 30} *layer, int n)"
     assert folded(line) == f"static void {'n' * 80}(\n    const struct {'t' * 30} *layer, int n)"

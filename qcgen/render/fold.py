@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import deque
-from itertools import islice
 
 WIDTH = 120  # columns of a line
 
@@ -23,7 +22,8 @@ _COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
 _MACRO = re.compile(r"(#define \w+) (\S.*)")
 _INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
 _LABEL = re.compile(r"\w+  +(?=\S)")
-_SIGNATURE = re.compile(r"[A-Za-z].*\w\((?:.*,)?$")
+_OPENED = re.compile(r" *[A-Za-z(].*\((?:.*,)?$")
+_APART = re.compile(r'^#|"|/\*')  # what stands on a line of its own, and strings
 
 
 def folded(text: str) -> str:
@@ -44,7 +44,7 @@ def folded(text: str) -> str:
     rest = deque(given)
     while rest:
         line = rest.popleft()
-        if _SIGNATURE.match(line) and not in_comment:
+        if _OPENED.match(line) and not in_comment and not _APART.search(line):
             line = _whole(line, rest)
         is_macro = line.endswith("\\") or (lines and lines[-1].endswith("\\"))
         if len(line) <= WIDTH or is_macro:
@@ -61,11 +61,16 @@ def folded(text: str) -> str:
 
 
 def _whole(line: str, rest: deque[str]) -> str:
-    """A signature whose lines are taken from the ``rest`` if one of them does not fit; else its first line."""
-    end = next((i + 1 for i, each in enumerate(rest) if each.endswith((")", ");"))), 0)
-    if max(map(len, (line, *islice(rest, end)))) <= WIDTH:
+    """A signature or a call whose lines are taken from the ``rest`` if one of them does not fit; else the line."""
+    depth, more = _depth(line), list[str]()
+    while depth > 0 and len(more) < len(rest) and not _APART.search(rest[len(more)]):
+        more.append(rest[len(more)])
+        depth += _depth(more[-1])
+        if depth > 0 and not more[-1].endswith((",", "(")):
+            return line
+    if depth or max(map(len, (line, *more))) <= WIDTH:
         return line
-    return " ".join((line, *(rest.popleft().lstrip() for _ in range(end)))).replace("( ", "(")
+    return " ".join((line, *(rest.popleft().lstrip() for _ in more))).replace("( ", "(")
 
 
 def _folded_comment(indent: str, text: str) -> list[str]:

@@ -14,7 +14,7 @@ from qcgen.artifact import Artifact
 from qcgen.check import check, well_formed
 from qcgen.chips import chip_of, target_of, target_on
 from qcgen.constant_time import refuse_varying, require_target
-from qcgen.cross import measured
+from qcgen.cross import compiled_bytes
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float
@@ -225,8 +225,8 @@ def compile_graph(
 
 def _flash_bytes(plan: Plan) -> int | None:
     """Code at -O2 and constants, as the target's compiler makes them; None if it is not installed."""
-    found = measured(plan, render(plan))
-    return None if found is None else plan.constant_bytes + found.code_bytes["-O2"]
+    found = compiled_bytes(plan, render(plan))
+    return None if found is None else plan.constant_bytes + found
 
 
 def _tflite_numerics(numerics: str) -> str:

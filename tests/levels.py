@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,6 +25,7 @@ from cases_scalar import SHAPES
 from emulated import wrong_outputs
 from every_case import own_cases
 from network_cases import UNITS
+from network_units import Unit as OperatorUnit
 from subjects import Subject, network, of_unit, on_core, operator
 
 from qcgen.cores import EMULATED, TARGETS
@@ -43,11 +44,11 @@ OTHERS = tuple(pair for pair in product(COMPILERS, LEVELS) if pair != EVERY_CASE
 """At these the cases of each kernel run by turns: every second one at one of them, and at each of them at least one."""
 
 STRICTEST = "cortex-m0"
-"""The core that takes no unaligned word runs every unit of other operators; the rest run one in ten of those whose
-kernel is portable, which is the same C."""
+"""The core that takes no unaligned word. Of cases whose kernels are portable, the same C for all, it runs every
+convolution and half of the other operators; other cores run a share of these and of the rest."""
 
 PORTABLE_TURNS = 3
-"""Kernels of portable C run at every level on STRICTEST; on another core at every third of the compilers' levels."""
+"""Portable kernels run at every level on STRICTEST; on another core at every third of the compilers' levels."""
 
 LIKE_OTHERS = {"cortex-m7": 1, "cortex-m33": 3, "cortex-m85": 2, "cortex-m23": 0, "scalar32": 1}
 """Cores that get the C of another one, or nearly so: each runs one in four cases, from here on."""
@@ -70,15 +71,28 @@ SWEEP = tuple(
 
 def chosen(core: str) -> list[Subject]:
     """The common table and the cases of the core's families, by the kernels chosen; other operators; networks."""
-    units = [replace(each, target=core) for each in UNITS]
     others = [
-        operator(each, core)
-        for i, each in enumerate(units)
-        if core == STRICTEST or i % 10 == 0 or not each.kernel.name.startswith("portable/")
+        operator(replace(each, target=core), core)
+        for number, each in numbered(UNITS)
+        if core == core_of(number) or not each.kernel.name.startswith("portable/")
     ]
     cases = CASES[LIKE_OTHERS[core] :: 4] if core in LIKE_OTHERS else CASES
     convolved = on_core((*cases, *own_cases(core)), core)
-    return convolved + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
+    return _thinned(convolved, core, 5) + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
+
+
+def numbered(units: Iterable[OperatorUnit]) -> Iterator[tuple[int, OperatorUnit]]:
+    """Units, each with its number among those of its kernel."""
+    met: Counter[str] = Counter()
+    for each in units:
+        yield met[each.kernel.name], each
+        met[each.kernel.name] += 1
+
+
+def core_of(number: int) -> str:
+    """The core that runs this one of the units of a portable kernel: every second one STRICTEST, others by turns."""
+    others = [core for core in EMULATED if core != STRICTEST]
+    return others[number // 2 % len(others)] if number % 2 else STRICTEST
 
 
 def of_families(core: str) -> list[Subject]:
@@ -99,7 +113,12 @@ def of_families(core: str) -> list[Subject]:
 def sweep(core: str) -> list[Subject]:
     """All sizes of depthwise kernels, by the core's own kernels for both aims and by the portable ones."""
     cases = SWEEP[LIKE_OTHERS[core] :: 4] if core in LIKE_OTHERS else SWEEP
-    return [of_unit(each) for case in cases for each in _swept(case, core)]
+    return _thinned([of_unit(each) for case in cases for each in _swept(case, core)], core, 9)
+
+
+def _thinned(subjects: Sequence[Subject], core: str, step: int) -> list[Subject]:
+    """The subjects, on other cores than STRICTEST one in ``step`` of those that are portable."""
+    return [each for i, each in enumerate(subjects) if core == STRICTEST or i % step == 0 or not is_portable(each)]
 
 
 def _swept(case: Case, core: str) -> Iterator[Unit]:

@@ -25,11 +25,14 @@ from levels import (
     PORTABLE_TURNS,
     STRICTEST,
     at_level,
+    core_of,
     groups,
+    numbered,
     recent_clang,
     share,
     wrong_at_level,
 )
+from network_cases import UNITS
 from subjects import Subject, network
 from tools import require_modules
 
@@ -79,8 +82,6 @@ def compiler(request, tmp_path_factory, monkeypatch):
     return request.param
 
 
-every_compiler = pytest.mark.parametrize("compiler", COMPILERS, indirect=True)
-
 PAIRS = [
     pytest.param(core, compiler, marks=pytest.mark.xdist_group(core))
     for i, core in enumerate(EMULATED)
@@ -98,14 +99,13 @@ def at_all(core: str, compiler: str, folder: Path) -> None:
         list(pool.map(lambda level: compile_strictly(core, compiler, level, folder / level), LEVELS))
 
 
-@every_compiler
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("core", "compiler"), PAIRS, indirect=["compiler"])
 def test_they_take_the_strict_flags_at_every_level(core, compiler, tmp_path):
     at_all(core, compiler.split()[-1], tmp_path)
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_every_case_gives_the_references_outputs_on_the_emulated_core(core, tmp_path):
+def test_every_case_of_a_core_gives_the_references_outputs_on_it(core, tmp_path):
     assert_right_at(core, *EVERY_CASE, tmp_path)
 
 
@@ -136,6 +136,12 @@ def test_every_kernel_of_a_core_has_a_case_at_every_level(core):
         assert not few or (core != STRICTEST and min(few.values()) >= len(OTHERS) // PORTABLE_TURNS)
         assert all(_kernels(share(subjects, turn)) >= kernels for turn in turns)
         assert all(len(share(subjects, turn)) <= len(subjects) / len(OTHERS) + 2 * len(kernels) for turn in turns)
+
+
+def test_every_unit_of_a_portable_kernel_runs_on_some_core():
+    kernels = Counter(unit.kernel.name for unit in UNITS)
+    run = Counter(unit.kernel.name for core in EMULATED for number, unit in numbered(UNITS) if core == core_of(number))
+    assert run == kernels
 
 
 def _kernels(subjects: Iterable[Subject]) -> set[str]:

@@ -23,7 +23,7 @@ help:
 	@echo "make test-all    the same with all tests: more compilers, levels and cores, sanitizers, every case (minutes)"
 	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; TIME bounds the seconds; ONLY replays one"
 	@echo "make fuzz-networks   COUNT random networks from SEED with random options, held against onnxruntime, or FORMAT=tflite against TFLM; ONLY replays one"
-	@echo "make emulated    every case on the emulated cores that it is for, on a big-endian machine and on an AVR (minutes)"
+	@echo "make emulated    every case on emulated cores, portable C on a big-endian machine and on an AVR (minutes)"
 	@echo "make exhaustive  the tests that walk through all 2^32 accumulators (minutes)"
 	@echo "make eva         Frama-C's Eva looks for undefined behaviour in the gallery, for all inputs at once (minutes)"
 	@echo "make bench       time per layer on this machine, and how long compiling takes"

@@ -120,14 +120,14 @@ def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tupl
     return (*start, *STRICT_FLAGS, "-g", *flags, "-c")
 
 
-def compiled_bytes(plan: Plan, files: Mapping[str, str], level: str = "-O2") -> int | None:
-    """Bytes of code that NAME.c becomes at a level; None and ToolMissing as ``measured``, which takes twice as long."""
+def compiled_bytes(plan: Plan, files: Mapping[str, str]) -> int | None:
+    """Bytes of code that NAME.c becomes at -O2, in half the time of ``measured``; None and ToolMissing as there."""
     if how_to_measure(plan) is not None:
         return None
     with temporary_folder() as name:
         folder = Path(name)
         write_files(folder, files)
-        return _compile(plan, level, folder)
+        return _compile(plan, "-O2", folder)
 
 
 def measured(plan: Plan, files: Mapping[str, str]) -> Measured | None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from qcgen.ir.plan import Plan
+from qcgen.library import without_comments
 from qcgen.plan.prices import ANY_KERNEL, price
 from qcgen.render import bodies, needed
 from qcgen.render.c_functions import CFunction, functions
@@ -27,7 +28,6 @@ OPERATOR = 0.3
 SMALL = 20
 """Operations of a function that gcc inlines wherever it is called, though nothing asks for it."""
 
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _REGISTER = re.compile(r"register [^;]*;")
 _ASSEMBLY = re.compile(r"__asm__\s*(?:volatile)?\s*\((.*?)\);", re.DOTALL)
 _INSTRUCTION = re.compile(
@@ -212,7 +212,7 @@ def _compiled(text: str) -> str:
     """The text without comments, and of alternatives for other cores or compilers the first one alone."""
     lines: list[str] = []
     taken: list[bool] = []
-    for line in _COMMENT.sub("", text).splitlines():
+    for line in without_comments(text).splitlines():
         word = line.strip()
         if word.startswith("#if"):
             taken.append(True)

@@ -85,6 +85,11 @@ def templates() -> Path:
     return installed if installed.is_dir() else package.parent / "templates"
 
 
+def without_comments(text: str) -> str:
+    """C without what its comments say."""
+    return _COMMENT.sub("", text)
+
+
 def standard_headers(texts: Iterable[str]) -> list[str]:
     """The headers of the standard library that declare what texts use, besides <stdint.h>."""
     return [name for name, pattern in _HEADERS.items() if any(map(pattern.search, texts))]
@@ -150,7 +155,7 @@ class Piece:
     @cached_property
     def used(self) -> frozenset[str]:
         """The same of other pieces: those that the code names, not those that only its comments name."""
-        return frozenset(_NAME.findall(_COMMENT.sub("", self.text))) - self.defined
+        return frozenset(_NAME.findall(without_comments(self.text))) - self.defined
 
     def named(self, prefix: str) -> str:
         """The text with a model's prefix."""
@@ -170,7 +175,7 @@ class Library:
         Raises KeyError for one of ``names`` that the library does not have.
         """
         spelt = re.compile(rf"\b(?:{re.escape(prefix)}|{re.escape(prefix.upper())})_(\w+)")
-        wanted = {name for text in texts for name in spelt.findall(_COMMENT.sub("", text))}
+        wanted = {name for text in texts for name in spelt.findall(without_comments(text))}
         found = {self._definers[name] for name in names}
         wanted |= {name for piece in found for name in piece.used}
         while wanted:

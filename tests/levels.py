@@ -44,11 +44,11 @@ OTHERS = tuple(pair for pair in product(COMPILERS, LEVELS) if pair != EVERY_CASE
 """At these the cases of each kernel run by turns: every second one at one of them, and at each of them at least one."""
 
 STRICTEST = "cortex-m0"
-"""The core that takes no unaligned word. Of cases whose kernels are portable, the same C for all, it runs every
-convolution and half of the other operators; other cores run a share of these and of the rest."""
+"""The core that takes no unaligned word. Portable kernels are the same C for all cores: this one runs half of their
+units, and the other cores share the rest."""
 
 PORTABLE_TURNS = 3
-"""Portable kernels run at every level on STRICTEST; on another core at every third of the compilers' levels."""
+"""Portable kernels run at every compiler's levels on STRICTEST, at every third of these levels on other cores."""
 
 LIKE_OTHERS = {"cortex-m7": 1, "cortex-m33": 3, "cortex-m85": 2, "cortex-m23": 0, "scalar32": 1}
 """Cores that get the C of another one, or nearly so: each runs one in four cases, from here on."""
@@ -78,7 +78,7 @@ def chosen(core: str) -> list[Subject]:
     ]
     cases = CASES[LIKE_OTHERS[core] :: 4] if core in LIKE_OTHERS else CASES
     convolved = on_core((*cases, *own_cases(core)), core)
-    return _thinned(convolved, core, 5) + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
+    return convolved + others + [network(DIGITS / f"{model}.onnx", core) for model in NETWORKS]
 
 
 def numbered(units: Iterable[OperatorUnit]) -> Iterator[tuple[int, OperatorUnit]]:
@@ -113,12 +113,8 @@ def of_families(core: str) -> list[Subject]:
 def sweep(core: str) -> list[Subject]:
     """All sizes of depthwise kernels, by the core's own kernels for both aims and by the portable ones."""
     cases = SWEEP[LIKE_OTHERS[core] :: 4] if core in LIKE_OTHERS else SWEEP
-    return _thinned([of_unit(each) for case in cases for each in _swept(case, core)], core, 9)
-
-
-def _thinned(subjects: Sequence[Subject], core: str, step: int) -> list[Subject]:
-    """The subjects, on other cores than STRICTEST one in ``step`` of those that are portable."""
-    return [each for i, each in enumerate(subjects) if core == STRICTEST or i % step == 0 or not is_portable(each)]
+    found = [of_unit(each) for case in cases for each in _swept(case, core)]
+    return [each for i, each in enumerate(found) if core == STRICTEST or i % 9 == 0 or not is_portable(each)]
 
 
 def _swept(case: Case, core: str) -> Iterator[Unit]:

@@ -99,7 +99,8 @@ def at_all(core: str, compiler: str, folder: Path) -> None:
         list(pool.map(lambda level: compile_strictly(core, compiler, level, folder / level), LEVELS))
 
 
-@pytest.mark.parametrize(("core", "compiler"), PAIRS, indirect=["compiler"])
+@pytest.mark.parametrize("compiler", COMPILERS, indirect=True)
+@pytest.mark.parametrize("core", CORES)
 def test_they_take_the_strict_flags_at_every_level(core, compiler, tmp_path):
     at_all(core, compiler.split()[-1], tmp_path)
 

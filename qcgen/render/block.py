@@ -10,6 +10,7 @@ from hashlib import sha256
 from zlib import crc32
 
 from qcgen.ir.plan import C_BYTES, Options, Plan, Table
+from qcgen.library import without_comments
 from qcgen.plan.functions import FreeStep
 from qcgen.version import __version__
 
@@ -26,7 +27,6 @@ ALIGN = 8
 SCHEMA = 1
 """Of NAME_weights.json."""
 
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _IDS = re.compile(r"^.*_(?:HEADER|WEIGHTS)_ID .*$", re.MULTILINE)
 _DTYPES = {"float": "<f4", "double": "<f8"}
 
@@ -68,7 +68,7 @@ def block(plan: Plan, fits: int) -> bytes:
 
 def essence(plan: Plan, texts: Mapping[str, str]) -> dict[str, str]:
     """Sources without what no compiler sees, and without hashes: what a block must fit."""
-    bare = {name: _IDS.sub("", _COMMENT.sub("", text)).replace(plan.sha256, "") for name, text in texts.items()}
+    bare = {name: _IDS.sub("", without_comments(text)).replace(plan.sha256, "") for name, text in texts.items()}
     return {name: "\n".join(line.rstrip() for line in text.splitlines() if line.strip()) for name, text in bare.items()}
 
 

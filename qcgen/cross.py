@@ -115,9 +115,9 @@ def lasting_folder() -> Path:
 
 
 def compile_command(target: Target, flags: Sequence[str], compiler: str) -> tuple[str, ...]:
-    """The command to which the names of generated files are added; debugging information does not change the code."""
+    """The command to which the names of generated files are added."""
     start = ("clang", *target.clang) if compiler == "clang" else (target.compiler, *target.flags)
-    return (*start, *STRICT_FLAGS, "-g", *flags, "-c")
+    return (*start, *STRICT_FLAGS, *flags, "-c")
 
 
 def compiled_bytes(plan: Plan, files: Mapping[str, str]) -> int | None:

@@ -2,14 +2,14 @@
 
 from qcgen.cross import COMPILERS, missing_tools, temporary_folder
 from qcgen.emulate.bounds import BOUNDED, Bound, NodeBound, bound
-from qcgen.emulate.counts import APART, Cost, Measurement, NodeCost, measure
+from qcgen.emulate.counts import COUNTED_FLAGS, Cost, Measurement, NodeCost, measure
 from qcgen.emulate.cycles import CYCLES
 from qcgen.emulate.image import EmulatedOutcome, Image, Trial, cross_build, emulate, end_feeds, random_feeds
 
 __all__ = [
-    "APART",
     "BOUNDED",
     "COMPILERS",
+    "COUNTED_FLAGS",
     "CYCLES",
     "Bound",
     "Cost",

@@ -16,7 +16,7 @@ from pathlib import Path
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
 from qcgen.cross import machine_of, require_tools, succeed, temporary_folder
-from qcgen.emulate.counts import APART, counting, read_blocks, run_of
+from qcgen.emulate.counts import COUNTED_FLAGS, counting, read_blocks, run_of
 from qcgen.emulate.cycles import CYCLES
 from qcgen.emulate.flow import EXIT, LinkedCode, LinkedFunction
 from qcgen.emulate.image import ELF, Image, Trial, cross_build, emulate
@@ -102,7 +102,7 @@ def bound(
     with temporary_folder() as folder:
         report_progress(f"building for {name}")
         image = cross_build(
-            name, [artifact], (*flags, *APART[compiler]), Path(folder), compiler, keeps_relocations=True
+            name, [artifact], (*flags, *COUNTED_FLAGS[compiler]), Path(folder), compiler, keeps_relocations=True
         )
         listed = listing(image, artifact.plan)
         report_progress("following what depends on the input")

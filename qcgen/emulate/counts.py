@@ -140,8 +140,9 @@ class Measurement:
         return sum(node.macs for node in self.nodes)
 
 
-APART = {"gcc": ("-fno-ipa-icf",), "clang": ()}
-"""Flags by the compiler's name: gcc would make one of two functions that are alike, and count it for one node."""
+COUNTED_FLAGS = {"gcc": ("-g", "-fno-ipa-icf"), "clang": ("-g",)}
+"""Flags by the compiler's name, for code whose instructions are counted by function: debugging information has those
+that were inlined, and gcc would make one of two functions that are alike."""
 
 
 def measure(
@@ -168,7 +169,7 @@ def measure(
     require_tools(TARGETS[name], compiler, counting=True)
     with temporary_folder() as folder:
         report_progress(f"building for {name}")
-        image = cross_build(name, [artifact], (*flags, *APART[compiler]), Path(folder), compiler)
+        image = cross_build(name, [artifact], (*flags, *COUNTED_FLAGS[compiler]), Path(folder), compiler)
         listed = listing(image, artifact.plan)
         report_progress(f"running on an emulated {name}")
         [outcome] = emulate(image, [Trial(feeds)], plugin=counting(image, listed, cycles, boards), timeout=timeout)

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
-from qcgen.emulate import APART, EmulatedOutcome, Trial, cross_build, emulate
+from qcgen.emulate import COUNTED_FLAGS, EmulatedOutcome, Trial, cross_build, emulate
 from qcgen.ir.types import Array
 
 HERE = Path(__file__).parent
@@ -97,7 +97,7 @@ def run(
     machine = replace(TARGET.machine, emulator=str(simulator(core)), startup=str(HERE / "start.c"))
     with tempfile.TemporaryDirectory() as name, patch.dict(TARGETS, {TARGET.name: replace(TARGET, machine=machine)}):
         folder = Path(name)
-        image = cross_build(TARGET.name, [artifact], (*flags, *APART[compiler]), folder, compiler)
+        image = cross_build(TARGET.name, [artifact], (*flags, *COUNTED_FLAGS[compiler]), folder, compiler)
         [outcome] = emulate(image, [Trial(feeds)], timeout=600)
         begin, end = ([int(word) for word in line.split()] for line in (folder / "counts.txt").read_text().splitlines())
     return Run(outcome, end[0] - begin[0], end[1] - begin[1] - CALLS)

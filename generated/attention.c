@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xc1a49b1c
+#if ATTENTION_HEADER_ID != 0xefd6238c
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -394,8 +394,8 @@ static ATTENTION_INLINE int8_t attention_shared_pointwise_requantize(const struc
 }
 
 /* query_dense, key_dense, value_dense: MatMul, kernel 1, stride 1. */
-ATTENTION_SHARED static void attention_shared_pointwise(const struct attention_shared_pointwise *layer, const int8_t *x,
-    int8_t *y)
+ATTENTION_SHARED ATTENTION_NOINLINE static void attention_shared_pointwise(
+    const struct attention_shared_pointwise *layer, const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 5,

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xbcd7c2c5
+#if CONV1D_CAUSAL_HEADER_ID != 0x10608d06
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -168,7 +168,7 @@ CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *rest
 }
 
 /* conv1: QLinearConv, kernel 3, stride 1, padding 8 to 0, dilation 4. */
-CONV1D_CAUSAL_CODE_ATTR static void conv1d_causal_conv1(const int8_t *x, int8_t *y,
+CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1(const int8_t *x, int8_t *y,
     conv1d_causal_conv1_tap *restrict taps)
 {
     enum {

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x64849704
+#if CONV3D_HEADER_ID != 0xd4b09e1d
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -193,7 +193,7 @@ CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32
 }
 
 /* conv1: QLinearConv, kernel 2x3x3, stride 1x1x1, padding 0x1x1 to 1x1x1. */
-CONV3D_CODE_ATTR static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict taps)
+CONV3D_NOINLINE static void conv3d_conv1(const uint8_t *x, int8_t *y, conv3d_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 120,

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xb6ee727d
+#if CONV3X3_INT8_HEADER_ID != 0xf981e7bc
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -195,7 +195,7 @@ CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restri
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-CONV3X3_INT8_CODE_ATTR static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_tap *restrict taps)
+CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 64,

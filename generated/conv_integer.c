@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x18982313
+#if CONV_INTEGER_HEADER_ID != 0x81a62525
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -106,7 +106,7 @@ CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restr
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */
-CONV_INTEGER_CODE_ATTR static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group,
+CONV_INTEGER_NOINLINE static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group,
     conv_integer_conv1_tap *restrict taps)
 {
     enum {

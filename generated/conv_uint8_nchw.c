@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x7ce374ce
+#if CONV_UINT8_NCHW_HEADER_ID != 0x570dce31
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -175,7 +175,7 @@ CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t 
 }
 
 /* conv1: QLinearConv, kernel 3x2, stride 2x1, padding 0x1 to 1x0. */
-CONV_UINT8_NCHW_CODE_ATTR static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y,
+CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y,
     conv_uint8_nchw_conv1_tap *restrict taps)
 {
     enum {

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x90326e32
+#if DYNAMIC_HEADER_ID != 0xc6b16348
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -380,7 +380,7 @@ DYNAMIC_NOINLINE static void dynamic_conv_window(const uint8_t *restrict x, int3
 }
 
 /* conv: ConvInteger, kernel 3x3, stride 1x1, padding 1x1. */
-DYNAMIC_CODE_ATTR static void dynamic_conv(const uint8_t *x, int32_t *y, dynamic_conv_tap *restrict taps)
+DYNAMIC_NOINLINE static void dynamic_conv(const uint8_t *x, int32_t *y, dynamic_conv_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 30,
@@ -473,7 +473,7 @@ DYNAMIC_CONST_ATTR static const int32_t dynamic_pointwise_bias[3] = {
 };
 
 /* pointwise: ConvInteger, kernel 1x1, stride 1x1. */
-DYNAMIC_CODE_ATTR static void dynamic_pointwise(const uint8_t *x, int32_t *y)
+DYNAMIC_NOINLINE static void dynamic_pointwise(const uint8_t *x, int32_t *y)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 30,

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xec2cdce6
+#if FLOAT_TAIL_HEADER_ID != 0xf92566bf
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -276,7 +276,7 @@ static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t 
 }
 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */
-FLOAT_TAIL_CODE_ATTR static void float_tail_conv(const int8_t *x, int8_t *y)
+FLOAT_TAIL_NOINLINE static void float_tail_conv(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,

@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xcadeafba
+#if GUARD_BAND_HEADER_ID != 0x86bf1f65
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -173,7 +173,7 @@ static GUARD_BAND_INLINE int8_t guard_band_conv1_requantize(int32_t acc, int32_t
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-GUARD_BAND_CODE_ATTR static void guard_band_conv1(const int8_t *x, int8_t *y)
+GUARD_BAND_NOINLINE static void guard_band_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,

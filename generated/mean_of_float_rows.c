@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x5d0fb887
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0xbd102b1f
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -335,7 +335,7 @@ MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_conv_window(const uin
 }
 
 /* conv: ConvInteger, kernel 3x3, stride 1x1, padding 0x1. */
-MEAN_OF_FLOAT_ROWS_CODE_ATTR static void mean_of_float_rows_conv(const uint8_t *x, int32_t *y,
+MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_conv(const uint8_t *x, int32_t *y,
     mean_of_float_rows_conv_tap *restrict taps)
 {
     enum {

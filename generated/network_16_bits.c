@@ -42,7 +42,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x59837a64
+#if NETWORK_16_BITS_HEADER_ID != 0xc0848f35
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -235,7 +235,7 @@ NETWORK_16_BITS_NOINLINE static void network_16_bits_conv_window(const uint16_t 
 }
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_16_BITS_CODE_ATTR static void network_16_bits_conv(const uint16_t *x, int16_t *y,
+NETWORK_16_BITS_NOINLINE static void network_16_bits_conv(const uint16_t *x, int16_t *y,
     network_16_bits_conv_tap *restrict taps)
 {
     enum {
@@ -448,7 +448,7 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t a
 }
 
 /* dense: Gemm, kernel 1, stride 1. */
-NETWORK_16_BITS_CODE_ATTR static void network_16_bits_dense(const int16_t *x, int16_t *y)
+NETWORK_16_BITS_NOINLINE static void network_16_bits_dense(const int16_t *x, int16_t *y)
 {
     enum {
         OUT_CHANNELS = 5, OUT_PIXELS = 1,
@@ -507,7 +507,7 @@ static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t a
 }
 
 /* last: MatMul, kernel 1, stride 1. */
-NETWORK_16_BITS_CODE_ATTR static void network_16_bits_last(const int16_t *x, uint16_t *y)
+NETWORK_16_BITS_NOINLINE static void network_16_bits_last(const int16_t *x, uint16_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 1,

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x49a7c4e2
+#if NETWORK_IN_ROWS_HEADER_ID != 0x2b39f048
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -204,7 +204,7 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_stem_window(const int8_t *r
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_stem(const int8_t *x, int8_t *y,
+NETWORK_IN_ROWS_NOINLINE static void network_in_rows_stem(const int8_t *x, int8_t *y,
     network_in_rows_stem_tap *restrict taps)
 {
     enum {
@@ -362,7 +362,7 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_branch_window(const int8_t 
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_branch(const int8_t *x, int8_t *y,
+NETWORK_IN_ROWS_NOINLINE static void network_in_rows_branch(const int8_t *x, int8_t *y,
     network_in_rows_branch_tap *restrict taps)
 {
     enum {
@@ -545,7 +545,7 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_last_window(const int8_t *r
 }
 
 /* last: QLinearConv, kernel 3x3, stride 2x2, padding 0x1. */
-NETWORK_IN_ROWS_CODE_ATTR static void network_in_rows_last(const int8_t *x, int8_t *y,
+NETWORK_IN_ROWS_NOINLINE static void network_in_rows_last(const int8_t *x, int8_t *y,
     network_in_rows_last_tap *restrict taps)
 {
     enum {

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x6beef381
+#if NETWORK_PUSHED_HEADER_ID != 0x4cccf774
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -205,7 +205,7 @@ NETWORK_PUSHED_NOINLINE static void network_pushed_stem_window(const int8_t *res
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_stem(const int8_t *x, int8_t *y,
+NETWORK_PUSHED_NOINLINE static void network_pushed_stem(const int8_t *x, int8_t *y,
     network_pushed_stem_tap *restrict taps)
 {
     enum {
@@ -363,7 +363,7 @@ NETWORK_PUSHED_NOINLINE static void network_pushed_branch_window(const int8_t *r
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_branch(const int8_t *x, int8_t *y,
+NETWORK_PUSHED_NOINLINE static void network_pushed_branch(const int8_t *x, int8_t *y,
     network_pushed_branch_tap *restrict taps)
 {
     enum {
@@ -546,7 +546,7 @@ NETWORK_PUSHED_NOINLINE static void network_pushed_last_window(const int8_t *res
 }
 
 /* last: QLinearConv, kernel 3x3, stride 2x2, padding 0x1. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_last(const int8_t *x, int8_t *y,
+NETWORK_PUSHED_NOINLINE static void network_pushed_last(const int8_t *x, int8_t *y,
     network_pushed_last_tap *restrict taps)
 {
     enum {

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x62a4e68d
+#if NETWORK_QDQ_HEADER_ID != 0x3456cab1
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -528,7 +528,7 @@ NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict
 }
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_QDQ_CODE_ATTR static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
+NETWORK_QDQ_NOINLINE static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x985f5969
+#if NETWORK_QOP_HEADER_ID != 0xf7abc9ab
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -424,7 +424,7 @@ NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict 
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_QOP_CODE_ATTR static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *restrict taps)
+NETWORK_QOP_NOINLINE static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -581,7 +581,7 @@ NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restric
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_QOP_CODE_ATTR static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_tap *restrict taps)
+NETWORK_QOP_NOINLINE static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_tap *restrict taps)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 64,
@@ -818,7 +818,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
 }
 
 /* dense: QGemm, kernel 1, stride 1. */
-NETWORK_QOP_CODE_ATTR static void network_qop_dense(const int8_t *x, int8_t *y)
+NETWORK_QOP_NOINLINE static void network_qop_dense(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 1,

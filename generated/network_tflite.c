@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x86d41ea9
+#if NETWORK_TFLITE_HEADER_ID != 0xbe2c4624
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -280,7 +280,7 @@ NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0_window(const int8_t
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */
-NETWORK_TFLITE_CODE_ATTR static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y,
+NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y,
     network_tflite_CONV_2D_0_tap *restrict taps)
 {
     enum {
@@ -442,7 +442,7 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_FULLY_CONNECTED_2_requantize(
 }
 
 /* FULLY_CONNECTED_2: FULLY_CONNECTED, kernel 1, stride 1. */
-NETWORK_TFLITE_CODE_ATTR static void network_tflite_FULLY_CONNECTED_2(const int8_t *x, int8_t *y)
+NETWORK_TFLITE_NOINLINE static void network_tflite_FULLY_CONNECTED_2(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 3, OUT_PIXELS = 1,

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xf5787567
+#if NETWORK_TWICE_HEADER_ID != 0x8cb18781
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -337,7 +337,7 @@ NETWORK_TWICE_NOINLINE static void network_twice_conv_window(const uint8_t *rest
 }
 
 /* conv: ConvInteger, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_TWICE_CODE_ATTR static void network_twice_conv(const uint8_t *x, int32_t *y,
+NETWORK_TWICE_NOINLINE static void network_twice_conv(const uint8_t *x, int32_t *y,
     network_twice_conv_tap *restrict taps)
 {
     enum {

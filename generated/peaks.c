@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0x22b682ca
+#if PEAKS_HEADER_ID != 0x2532c583
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -96,7 +96,7 @@ static PEAKS_INLINE int8_t peaks_conv_requantize(int32_t acc)
 }
 
 /* conv: Conv, kernel 1x1, stride 1x1. */
-PEAKS_CODE_ATTR static void peaks_conv(const uint8_t *x, int8_t *y)
+PEAKS_NOINLINE static void peaks_conv(const uint8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 1, OUT_PIXELS = 20,

@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x035693e7
+#if POINTWISE_4_BITS_HEADER_ID != 0x4d46a725
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -38,6 +38,12 @@
 /* Yours to define: where functions go; those that are always inlined are where they are called. */
 #ifndef POINTWISE_4_BITS_CODE_ATTR
 #define POINTWISE_4_BITS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define POINTWISE_4_BITS_NOINLINE POINTWISE_4_BITS_CODE_ATTR __attribute__((noinline))
+#else
+#define POINTWISE_4_BITS_NOINLINE POINTWISE_4_BITS_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -103,7 +109,7 @@ static POINTWISE_4_BITS_INLINE uint8_t pointwise_4_bits_conv1_requantize(int32_t
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-POINTWISE_4_BITS_CODE_ATTR static void pointwise_4_bits_conv1(const uint8_t *x, uint8_t *y)
+POINTWISE_4_BITS_NOINLINE static void pointwise_4_bits_conv1(const uint8_t *x, uint8_t *y)
 {
     enum {
         OUT_CHANNELS = 10, OUT_PIXELS = 9,

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x3f6679f0
+#if POINTWISE_NHWC_HEADER_ID != 0x50492c41
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -38,6 +38,12 @@
 /* Yours to define: where functions go; those that are always inlined are where they are called. */
 #ifndef POINTWISE_NHWC_CODE_ATTR
 #define POINTWISE_NHWC_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define POINTWISE_NHWC_NOINLINE POINTWISE_NHWC_CODE_ATTR __attribute__((noinline))
+#else
+#define POINTWISE_NHWC_NOINLINE POINTWISE_NHWC_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -92,7 +98,7 @@ static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc,
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-POINTWISE_NHWC_CODE_ATTR static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
+POINTWISE_NHWC_NOINLINE static void pointwise_nhwc_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 8, OUT_PIXELS = 25,

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x16bb7d2b
+#if POINTWISE_SPEED_HEADER_ID != 0x582822cd
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -43,6 +43,12 @@ struct pointwise_speed_arena_behind {
 /* Yours to define: where functions go; those that are always inlined are where they are called. */
 #ifndef POINTWISE_SPEED_CODE_ATTR
 #define POINTWISE_SPEED_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define POINTWISE_SPEED_NOINLINE POINTWISE_SPEED_CODE_ATTR __attribute__((noinline))
+#else
+#define POINTWISE_SPEED_NOINLINE POINTWISE_SPEED_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -119,7 +125,7 @@ POINTWISE_SPEED_CODE_ATTR static void pointwise_speed_conv1_transpose(const int8
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-POINTWISE_SPEED_CODE_ATTR static void pointwise_speed_conv1(const int8_t *x, int8_t *y,
+POINTWISE_SPEED_NOINLINE static void pointwise_speed_conv1(const int8_t *x, int8_t *y,
     pointwise_speed_conv1_tap *restrict taps)
 {
     enum {

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xdfa26cf0
+#if SEGMENTATION_HEADER_ID != 0x01c39637
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -109,7 +109,7 @@ static SEGMENTATION_INLINE int8_t segmentation_conv_requantize(int32_t acc)
 }
 
 /* conv: Conv, kernel 1x1, stride 1x1. */
-SEGMENTATION_CODE_ATTR static void segmentation_conv(const uint8_t *x, int8_t *y)
+SEGMENTATION_NOINLINE static void segmentation_conv(const uint8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 12, OUT_PIXELS = 20,

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x1f086690
+#if SIZES_CORTEX_M4_HEADER_ID != 0xc0c9358b
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -550,7 +550,7 @@ struct sizes_cortex_m4_shared_conv {
 };
 
 /* sizes_cortex_m4_shared_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
-SIZES_CORTEX_M4_CODE_ATTR static int8_t sizes_cortex_m4_shared_conv_requantize(
+SIZES_CORTEX_M4_SHARED static int8_t sizes_cortex_m4_shared_conv_requantize(
     const struct sizes_cortex_m4_shared_conv *layer, int32_t acc, int32_t m)
 {
     enum { LOW = -128, HIGH = 127, SHIFT = 6 };

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x20201cf7
+#if WEIGHTS_APART_HEADER_ID != 0x7bf78257
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -239,7 +239,7 @@ WEIGHTS_APART_NOINLINE static void weights_apart_conv1_window(const int8_t *rest
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-WEIGHTS_APART_CODE_ATTR static void weights_apart_conv1(const int8_t *x, int8_t *y,
+WEIGHTS_APART_NOINLINE static void weights_apart_conv1(const int8_t *x, int8_t *y,
     weights_apart_conv1_tap *restrict taps)
 {
     enum {

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x65b5c8f5
+#if WIDE_HEADER_ID != 0x3f3620b0
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -38,6 +38,12 @@
 /* Yours to define: where functions go; those that are always inlined are where they are called. */
 #ifndef WIDE_CODE_ATTR
 #define WIDE_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define WIDE_NOINLINE WIDE_CODE_ATTR __attribute__((noinline))
+#else
+#define WIDE_NOINLINE WIDE_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -82,7 +88,7 @@ static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
-WIDE_CODE_ATTR static void wide_conv1(const int8_t *x, int8_t *y)
+WIDE_NOINLINE static void wide_conv1(const int8_t *x, int8_t *y)
 {
     enum {
         OUT_CHANNELS = 4, OUT_PIXELS = 16,

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0xaeb173d6
+#if WIDE_TFLITE_HEADER_ID != 0xb94188a4
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -228,7 +228,7 @@ WIDE_TFLITE_NOINLINE static void wide_tflite_CONV_2D_0_window(const int16_t *res
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */
-WIDE_TFLITE_CODE_ATTR static void wide_tflite_CONV_2D_0(const int16_t *x, int16_t *y,
+WIDE_TFLITE_NOINLINE static void wide_tflite_CONV_2D_0(const int16_t *x, int16_t *y,
     wide_tflite_CONV_2D_0_tap *restrict taps)
 {
     enum {

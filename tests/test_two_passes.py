@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from architectures.builder import Net
 from architectures.oracle import feeds, quantized
+from emulated import require_core
 from interpreter import Interpreter
 from judged import judge
 from marks import some_at_first
@@ -17,6 +18,7 @@ from tools import require, require_modules
 
 import qcgen
 from qcgen.artifact import Artifact
+from qcgen.emulate import Trial, cross_build, emulate
 from qcgen.errors import ModelRejected
 from qcgen.ir.plan import Port
 from qcgen.ir.program import Conv, FloatOutput
@@ -158,6 +160,21 @@ def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
             found = loaded.run(None, {"x": held(each["x"], port)})
             for got, y, out in zip(found, wanted, ports, strict=True):
                 assert np.array_equal(got, held(y, out)), (arena, number)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_outputs_are_so_on_cores_with_floats_in_software_and_in_hardware(name, core, tmp_path):
+    require_core(core, counting=False)
+    made = artifact(name, "least", target=core)
+    given, model = inputs(network(name)), network(name)
+    port, *ports = made.plan.ports
+    trials = [Trial({"x": held(each["x"], port)}, garbage=number) for number, each in enumerate(given)]
+    found = emulate(cross_build(core, [made], ("-O1",), tmp_path), trials)
+    for outcome, each in zip(found, given, strict=True):
+        for out, y in zip(ports, judge(model, each), strict=True):
+            assert np.array_equal(outcome.outputs[out.tensor.name], held(y, out))
 
 
 @pytest.mark.parametrize("name", some_at_first(NETWORKS, "separable", "pooled", "tokens"))

@@ -95,14 +95,14 @@ def _bench(args: argparse.Namespace, cores: Sequence[str]) -> int:
                 for layer in layers
                 for optimize in OPTIMIZE
             ]
-            for task, figures in zip(tasks, pool.map(_measure, tasks), strict=True):
+            for task, figures in zip(tasks, pool.map(measured, tasks), strict=True):
                 results[core, task.layer.name, task.optimize] = figures
             sections.append(section(core, layers, results))
             print(f"{core}, {args.compiler} {args.cflags}\n\n{sections[-1]}\n", flush=True)
-        measured = partial(cortex_networks.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
-        whole = list(pool.map(measured, cortex_networks.chosen(cores, args.only)))
-        measured = partial(cortex_sequences.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
-        sequences = list(pool.map(measured, cortex_sequences.chosen(cores, args.only)))
+        network = partial(cortex_networks.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
+        whole = list(pool.map(network, cortex_networks.chosen(cores, args.only)))
+        sequence = partial(cortex_sequences.measured, flags=tuple(args.cflags.split()), compiler=args.compiler)
+        sequences = list(pool.map(sequence, cortex_sequences.chosen(cores, args.only)))
     is_beside = espressif.CORE in cores and args.only in espressif.NETWORK.title
     beside = espressif.measured(tuple(args.cflags.split()), args.compiler) if is_beside else []
     files = tflite_mlperf.measured(tuple(args.cflags.split()), args.compiler) if tflite_mlperf.CORE in cores else []
@@ -126,7 +126,8 @@ def _bench(args: argparse.Namespace, cores: Sequence[str]) -> int:
     return 1 if wrong else 0
 
 
-def _measure(task: Task) -> Figures:
+def measured(task: Task) -> Figures:
+    """Counts one call of the layer on random inputs, and compares its outputs with the reference's."""
     model = model_of(task.layer)
     artifact = qcgen.compile(model, name="layer", layout="nhwc", target=task.core, optimize=task.optimize)
     feeds = random_feeds(artifact.plan, seed=1)

@@ -3,14 +3,15 @@
 Each layer has a form: size, paired weights, tiles whose weights are transformed in RAM or lie in flash. From all
 layers for size on, the change that gains most for each byte that it takes is made next, as long as there is room.
 Changes are priced alone; the plan with all of them is then made and measured as a whole, and the room is corrected by
-what it takes more or less.
+what it takes more or less. Where several such plans in a row are too large, because layers no longer share functions,
+half the room is tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import FlashUse, Plan
@@ -30,6 +31,9 @@ LEAST_GAIN = 0.01
 
 TRIES = 8
 """Plans that are made at most before the best of them is taken."""
+
+TOO_LARGE = 3
+"""So many plans in a row that are too large have the room halved, not corrected."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def within(planner: Planner, budget: int, code_bytes: CodeBytes, measured: Flash
     found, room = [small], float(budget - _bytes(small))
     refused: set[tuple[str, Form]] = set()
     tried: list[Mapping[str, Form]] = [{}]
+    least, most, too_large = 0.0, inf, 0  # room of the last plan that fitted, and of the last one that did not
     while len(tried) <= TRIES + len(refused):
         changes = list(_changes(costs, room, refused))
         forms = {change.name: change.form for change in changes}
@@ -77,12 +82,18 @@ def within(planner: Planner, budget: int, code_bytes: CodeBytes, measured: Flash
         try:
             plan = _used(planner.plan(forms, SIZE, arena), code_bytes)
         except ModelRejected:  # the arena has no room for what the forms copy or transform
-            most = max(changes, key=lambda change: change.scratch)
-            refused.add((most.name, most.form))
+            largest = max(changes, key=lambda change: change.scratch)
+            refused.add((largest.name, largest.form))
             continue
         found.append(plan)
+        if _bytes(plan) > budget:
+            most, too_large = room, too_large + 1
+        else:
+            least, too_large = room, 0
         expected = _bytes(small) + sum(change.bytes for change in changes)
-        room = budget - _bytes(small) - (_bytes(plan) - expected)
+        corrected = budget - _bytes(small) - (_bytes(plan) - expected)
+        is_halved = most < inf and (too_large >= TOO_LARGE or not least < corrected < most)
+        room = (least + most) / 2 if is_halved else corrected
     fitting = [plan for plan in found if _bytes(plan) <= budget]
     return min(fitting, key=_cycles) if fitting else _smallest(found, budget, measured)
 

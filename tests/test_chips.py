@@ -91,6 +91,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.all
 def test_the_command_line_says_whether_it_fits(folder, capsys):
     assert main(["compile", "m.onnx", "--board", "stm32f407"]) == 0
     fits, flash, ram, time, exact = capsys.readouterr().out.splitlines()[-5:]

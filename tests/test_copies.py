@@ -110,6 +110,7 @@ def test_the_arena_grows_by_what_gains_most_for_a_byte_and_no_further():
     assert [len(copies(each)) for each in (compiled(model), compiled(model, arena=2**16))] == [3, 4]
 
 
+@pytest.mark.all
 def test_reports_say_how_much_it_grew_and_what_that_saves(capsys, tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(network(), path)

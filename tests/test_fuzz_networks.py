@@ -69,6 +69,7 @@ def test_rare_operators_and_spellings_are_drawn():
     assert {model.opset_import[0].version for model in models} >= {10, 22, 23, 24, 25}
 
 
+@pytest.mark.all
 def test_twenty_networks_are_right(run):
     session = run(range(20))
     assert session.kinds == {}

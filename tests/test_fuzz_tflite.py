@@ -37,6 +37,7 @@ def test_files_are_the_same_for_the_same_seed_and_number():
     assert tflite_file(3, 14) == tflite_file(3, 14) != tflite_file(3, 15)
 
 
+@pytest.mark.all
 def test_twenty_files_are_right(run):
     session = run(range(20))
     assert session.kinds == {}

@@ -297,6 +297,7 @@ for case in CASES[::15]:
 """
 
 
+@pytest.mark.all
 def test_the_same_input_gives_the_same_bytes_in_every_process(tmp_path):
     tests = Path(__file__).parent
     outputs = set()

@@ -123,6 +123,7 @@ def steps(model: ModelProto) -> int:
     return pstats.Stats(profile).total_calls
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("name", share_at_first(list(NETWORKS), 5))
 def test_steps_grow_with_the_nodes(name):
     few, many = NETWORKS[name](FEW), NETWORKS[name](FACTOR * FEW)

@@ -323,6 +323,7 @@ def test_no_value_of_any_operator_leaves_its_range():
     assert_sound(net.program(*outputs.values()), tried_inputs(net.program(y), 20))
 
 
+@pytest.mark.all
 def test_no_value_of_an_operator_that_can_be_compiled_leaves_its_range():
     programs = [compile(model).program for model in operator_models().values()]
     integers = [each for each in programs if any(name in channel_ranges(each) for name in _computed(each))]

@@ -139,6 +139,7 @@ int main(void)
 """
 
 
+@pytest.mark.all
 def test_two_networks_in_one_image_run_at_the_same_time_in_four_arenas(tmp_path, tests):
     names = ("digits_qdq_s8", "digits_qop_u8")
     for name, prefix in zip(names, ("one", "two"), strict=True):
@@ -198,6 +199,7 @@ def redundant(tmp_path):
     return tmp_path / "redundant.onnx"
 
 
+@pytest.mark.all
 def test_simplification_removes_work_and_changes_no_output(redundant):
     simplified, plain = qcgen.compile(redundant), qcgen.compile(redundant, simplify=False)
     assert simplified.report.macs < plain.report.macs

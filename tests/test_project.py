@@ -61,6 +61,7 @@ def test_options_of_the_command_line_win_and_are_for_all_models(here, capsys):
             assert "--target cortex-m3" in Path(path).read_text()
 
 
+@pytest.mark.all
 def test_a_check_compares_all_models(here, capsys):
     Path("qcgen.toml").write_text(PROJECT)
     assert main(["compile"]) == 0

@@ -123,6 +123,7 @@ def test_building_on_a_full_disk_names_the_file(monkeypatch):
 # --- runs that are killed
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(
     "options",
     some_at_first([(), ("--layout", "nhwc"), ("--io", "quantized"), ("--no-simplify",)], (), ("--layout", "nhwc")),
@@ -143,6 +144,7 @@ def test_header_and_source_of_different_runs_do_not_compile(options, tmp_path, m
     assert "kws.h was not generated together with this file" in built.stderr
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("when", ["moving", "writing"])
 def test_what_a_killed_run_left_is_removed_by_a_later_one(when, tmp_path, model):
     out = tmp_path / "out"

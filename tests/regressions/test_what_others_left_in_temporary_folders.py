@@ -58,6 +58,7 @@ def test_a_run_changes_nothing_that_a_link_in_a_temporary_folder_points_to(tmp_p
     assert left(victim) == []
 
 
+@pytest.mark.all
 def test_a_count_leaves_nothing_behind(tmp_path, run):
     require_core("cortex-m4")
     assert run(COUNT) == "True\n"

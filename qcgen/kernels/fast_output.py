@@ -35,7 +35,8 @@ class FastOutput:
     ``is_split``: ``scale`` takes the word, which is not 32 bits, and the multiplier in two halves.
     ``has_windows``: some channels have a guard band; then blocks that hold one test whether the line comes within
     ``guard`` units of a step: it has done so if, with ``guard`` added, the bits ``mask`` are all 0. ``guard`` is 0 if
-    such blocks always take the exact function.
+    such blocks always take the exact function. ``is_exact_alone``: that function stands alone, behind a test for ties:
+    loops that need all registers have them; short ones take fewer instructions with it.
     ``clamps_low`` and ``clamps_high`` say whether the activation's bounds are tighter than the type's.
     """
 
@@ -43,6 +44,7 @@ class FastOutput:
     is_split: bool
     has_windows: bool
     is_exact_used: bool
+    is_exact_alone: bool
     guard: int
     mask: int
     scale: str
@@ -69,6 +71,7 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
         is_split=output.kind == "split",
         has_windows=has_windows,
         is_exact_used=output.kind != "raw" and (not is_fast or output.is_guarded),
+        is_exact_alone=guard > 0,
         guard=guard,
         mask=((1 << output.shift) - 1) & ~(2 * guard - 1) if guard else 0,
         scale=scale.get(output.kind, ""),

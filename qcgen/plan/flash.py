@@ -4,7 +4,7 @@ Each layer has a form: size, paired weights, tiles whose weights are transformed
 layers for size on, the change that gains most for each byte that it takes is made next, as long as there is room.
 Changes are priced alone; the plan with all of them is then made and measured as a whole, and the room is corrected by
 what it takes more or less. Where several such plans in a row are too large, because layers no longer share functions,
-half the room is tried.
+the next room is half way to that of the last plan that fitted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRIES = 8
 """Plans that are made at most before the best of them is taken."""
 
 TOO_LARGE = 3
-"""So many plans in a row that are too large have the room halved, not corrected."""
+"""After so many plans in a row that are too large the room is bisected, not corrected."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def within(planner: Planner, budget: int, code_bytes: CodeBytes, measured: Flash
             least, too_large = room, 0
         expected = _bytes(small) + sum(change.bytes for change in changes)
         corrected = budget - _bytes(small) - (_bytes(plan) - expected)
-        is_halved = most < inf and (too_large >= TOO_LARGE or not least < corrected < most)
-        room = (least + most) / 2 if is_halved else corrected
+        is_bisected = most < inf and (too_large >= TOO_LARGE or not least < corrected < most)
+        room = (least + most) / 2 if is_bisected else corrected
     fitting = [plan for plan in found if _bytes(plan) <= budget]
     return min(fitting, key=_cycles) if fitting else _smallest(found, budget, measured)
 

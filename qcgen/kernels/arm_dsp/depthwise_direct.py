@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -153,7 +153,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     context = DepthwiseDirectContext(
         conv=described(op),
         images=images(g),
-        kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
+        kept=kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False)),
         y_type=op.y.dtype.c,
         y_bytes=op.y.dtype.bytes,
         x_is_unsigned=int(op.x.dtype is DType.UINT8),
@@ -216,7 +216,7 @@ def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),
-        kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
+        kept=kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False)),
         y_type=op.y.dtype.c,
         y_bytes=op.y.dtype.bytes,
         x_is_unsigned=int(op.x.dtype is DType.UINT8),

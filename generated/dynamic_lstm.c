@@ -20,11 +20,12 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x5b350084
+#if DYNAMIC_LSTM_HEADER_ID != 0x890479ed
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #ifndef DYNAMIC_LSTM_CONST_ATTR
@@ -362,6 +363,155 @@ DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_quantize_dynamic(
     }
 }
 
+/* What a layer is: weights in rows, for each gate of each unit of each direction. */
+struct dynamic_lstm_dynamic_lstm {
+    const int8_t *input_weights; /* less their zero points; NULL: `input_words` has them */
+    const int16_t *input_words; /* the same where a byte is too short */
+    const int8_t *state_weights; /* of the state; NULL: `state_words` has them */
+    const int16_t *state_words;
+    const float *input_scale; /* of each row */
+    const float *state_scale;
+    const float *bias; /* what is added to the sums of each row */
+    const float *initial_h; /* what h starts with in each direction; NULL: zeros, or what the caller gives */
+    const float *initial_c; /* the same of the cell */
+    int32_t steps; /* of time */
+    int32_t inputs; /* elements of x in a step */
+    int32_t units; /* elements of h */
+    int32_t directions; /* 1 or 2; the second one begins with the last step */
+    int32_t reverse; /* 1: the first one does, too */
+    int32_t keeps_states; /* 1: h after each step is a row of y */
+    int32_t last_row; /* of y: h after the last step; below 0: none */
+    int32_t cell_row; /* the same of the cell */
+};
+
+/* Codes less the zero point, for numbers by their extremes, 0 included; returns the scale. */
+DYNAMIC_LSTM_CODE_ATTR static float dynamic_lstm_dynamic_factors(const float *x, int32_t count, int16_t *factors)
+{
+    float range[2], scale;
+    uint8_t zero_point;
+
+    dynamic_lstm_find_range(x, count, range);
+    dynamic_lstm_scale_of_range(range, &scale);
+    dynamic_lstm_zero_point_of_range(range, &zero_point);
+
+    const float low = (float)-zero_point, high = (float)(255 - zero_point);
+
+    for (int32_t i = 0; i < count; i++) {
+        const float quotient = x[i] / scale;
+        const float above = quotient > low ? quotient : low; /* NaN gives the lowest code */
+
+        factors[i] = (int16_t)dynamic_lstm_nearest(above < high ? above : high);
+    }
+    return scale;
+}
+
+/* The sum of factors times a row of weights of 8 bits. */
+static DYNAMIC_LSTM_INLINE int32_t dynamic_lstm_dynamic_products_s8(const int16_t *factors, const int8_t *weights,
+    int32_t count)
+{
+    int32_t sum = 0;
+
+    for (int32_t i = 0; i < count; i++) {
+        sum += (int32_t)factors[i] * weights[i];
+    }
+    return sum;
+}
+
+/* The same of 16 bits. */
+static DYNAMIC_LSTM_INLINE int32_t dynamic_lstm_dynamic_products_s16(const int16_t *factors, const int16_t *weights,
+    int32_t count)
+{
+    int32_t sum = 0;
+
+    for (int32_t i = 0; i < count; i++) {
+        sum += (int32_t)factors[i] * weights[i];
+    }
+    return sum;
+}
+
+/* One step of time of a direction: h and the cell c change. Each operation is rounded by itself. */
+DYNAMIC_LSTM_NOINLINE static void dynamic_lstm_dynamic_lstm_step(const struct dynamic_lstm_dynamic_lstm *layer,
+    int32_t direction, const int16_t *x, float x_scale, const int16_t *state, float state_scale, float *h, float *c)
+{
+    enum { INPUT, OUTPUT, FORGET, CELL, GATES };
+    const int32_t inputs = layer->inputs, units = layer->units;
+
+    for (int32_t j = 0; j < units; j++) {
+        float gates[GATES];
+
+        for (int32_t gate = 0; gate < GATES; gate++) {
+            const int32_t row = (direction * units + j) * GATES + gate;
+            const int32_t of_x = layer->input_weights
+                ? dynamic_lstm_dynamic_products_s8(x, layer->input_weights + row * inputs, inputs)
+                : dynamic_lstm_dynamic_products_s16(x, layer->input_words + row * inputs, inputs);
+            const int32_t of_h = layer->state_weights
+                ? dynamic_lstm_dynamic_products_s8(state, layer->state_weights + row * units, units)
+                : dynamic_lstm_dynamic_products_s16(state, layer->state_words + row * units, units);
+
+            gates[gate] = dynamic_lstm_rounded((float)of_x * (x_scale * layer->input_scale[row]))
+                + dynamic_lstm_rounded((float)of_h * (state_scale * layer->state_scale[row])) + layer->bias[row];
+        }
+        c[j] = dynamic_lstm_rounded(c[j] * dynamic_lstm_fused_logistic(gates[FORGET]))
+            + dynamic_lstm_rounded(dynamic_lstm_fused_logistic(gates[INPUT]) * dynamic_lstm_fused_tangent(gates[CELL]));
+        h[j] = dynamic_lstm_fused_tangent(c[j]) * dynamic_lstm_fused_logistic(gates[OUTPUT]);
+    }
+}
+
+/*
+ * The sequence x of codes in one direction. `states` has room for h, c, and two bytes for each input and each unit;
+ * `initial_h` and `initial_c` are NULL or what these start with.
+ */
+static DYNAMIC_LSTM_INLINE void dynamic_lstm_dynamic_lstm_sequence(const struct dynamic_lstm_dynamic_lstm *layer,
+    int32_t direction, const uint8_t *x, float x_scale, int32_t zero_point, const float *initial_h,
+    const float *initial_c, float *y, float *states)
+{
+    const int32_t steps = layer->steps, inputs = layer->inputs, units = layer->units;
+    const int32_t y_row = layer->directions * units;
+    const size_t bytes = (size_t)units * sizeof(float);
+    float *const h = states;
+    float *const c = h + units;
+    int16_t *const of_x = (int16_t *)(void *)(c + units);
+    int16_t *const of_h = of_x + inputs;
+
+    for (int32_t j = 0; j < units; j++) {
+        h[j] = initial_h ? initial_h[j] : 0.0f;
+        c[j] = initial_c ? initial_c[j] : 0.0f;
+    }
+    for (int32_t step = 0; step < steps; step++) {
+        const int32_t t = direction == 1 || layer->reverse ? steps - 1 - step : step;
+        const float h_scale = dynamic_lstm_dynamic_factors(h, units, of_h);
+
+        for (int32_t k = 0; k < inputs; k++) {
+            of_x[k] = (int16_t)((int32_t)x[t * inputs + k] - zero_point);
+        }
+        dynamic_lstm_dynamic_lstm_step(layer, direction, of_x, x_scale, of_h, h_scale, h, c);
+        if (layer->keeps_states) {
+            (void)memcpy(y + t * y_row, h, bytes);
+        }
+    }
+    if (layer->last_row >= 0) {
+        (void)memcpy(y + layer->last_row * y_row, h, bytes);
+    }
+    if (layer->cell_row >= 0) {
+        (void)memcpy(y + layer->cell_row * y_row, c, bytes);
+    }
+}
+
+/* All directions of a layer; `h` and `c` are NULL or what states start with that are not constants. */
+static DYNAMIC_LSTM_INLINE void dynamic_lstm_run_dynamic_lstm(const struct dynamic_lstm_dynamic_lstm *layer,
+    const uint8_t *x, float x_scale, int32_t zero_point, const float *h, const float *c, float *y, float *states)
+{
+    const float *const initial_h = layer->initial_h ? layer->initial_h : h;
+    const float *const initial_c = layer->initial_c ? layer->initial_c : c;
+
+    for (int32_t direction = 0; direction < layer->directions; direction++) {
+        const int32_t at = direction * layer->units;
+
+        dynamic_lstm_dynamic_lstm_sequence(layer, direction, x, x_scale, zero_point, initial_h ? initial_h + at : NULL,
+            initial_c ? initial_c + at : NULL, y + at, states);
+    }
+}
+
 /*
  * lstm: DynamicQuantizeLSTM. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN does
  * not.
@@ -542,121 +692,18 @@ DYNAMIC_LSTM_CONST_ATTR static const float dynamic_lstm_n4_lstm_bias[12 * 4] = {
          0.25f,   0.34375f, -0.453125f, -0.703125f,
 };
 
-/* dynamic_lstm_n4_lstm: quantizes h by its extremes, 0 included: codes less the zero point. Returns the scale. */
-DYNAMIC_LSTM_CODE_ATTR static float dynamic_lstm_n4_lstm_quantize(const float *h, int16_t *codes)
-{
-    enum { UNITS = 6, CODES = 255 };
-    float least = 0.0f, most = 0.0f, scale = 1.0f, place;
-    int32_t zero;
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        least = h[j] < least ? h[j] : least;
-        most = h[j] > most ? h[j] : most;
-    }
-    if (most - least > 0.0f) {
-        scale = (most - least) / (float)CODES;
-    }
-    place = 0.0f - least / scale;
-    place = place > 0.0f ? place : 0.0f; /* 0 for NaN */
-    zero = dynamic_lstm_nearest(place < (float)CODES ? place : (float)CODES);
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        const float quotient = h[j] / scale;
-        const float above = quotient > (float)-CODES ? quotient : (float)-CODES;
-        const int32_t code = zero + dynamic_lstm_nearest(above < (float)CODES ? above : (float)CODES);
-
-        codes[j] = (int16_t)((code < 0 ? 0 : code > CODES ? CODES : code) - zero);
-    }
-    return scale;
-}
-
-/* dynamic_lstm_n4_lstm: the sum of codes times a row of weights of the input. */
-DYNAMIC_LSTM_CODE_ATTR static int32_t dynamic_lstm_n4_lstm_of_x(const int16_t *codes, int32_t row)
-{
-    enum { INPUTS = 4 };
-    const int8_t *const w = &dynamic_lstm_n4_lstm_input_weights[row * INPUTS];
-    int32_t sum = 0;
-
-    for (int32_t k = 0; k < INPUTS; k++) {
-        sum += (int32_t)codes[k] * w[k];
-    }
-    return sum;
-}
-
-/* dynamic_lstm_n4_lstm: the same of the state. */
-DYNAMIC_LSTM_CODE_ATTR static int32_t dynamic_lstm_n4_lstm_of_h(const int16_t *codes, int32_t row)
-{
-    enum { UNITS = 6 };
-    const int8_t *const w = &dynamic_lstm_n4_lstm_state_weights[row * UNITS];
-    int32_t sum = 0;
-
-    for (int32_t k = 0; k < UNITS; k++) {
-        sum += (int32_t)codes[k] * w[k];
-    }
-    return sum;
-}
-
-/* dynamic_lstm_n4_lstm: one step of time: h and the cell c change. Each operation is rounded by itself. */
-DYNAMIC_LSTM_NOINLINE static void dynamic_lstm_n4_lstm_step(const int16_t *x, float x_scale, float *h, float *c,
-    int16_t *codes, int32_t direction)
-{
-    enum { GATES = 4, UNITS = 6 };
-    const float h_scale = dynamic_lstm_n4_lstm_quantize(h, codes);
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        float gates[GATES], kept;
-
-        for (int32_t gate = 0; gate < GATES; gate++) {
-            const int32_t row = (direction * UNITS + j) * GATES + gate;
-            const float of_x =
-                (float)dynamic_lstm_n4_lstm_of_x(x, row) * (x_scale * dynamic_lstm_n4_lstm_input_scale[row]);
-            const float of_h =
-                (float)dynamic_lstm_n4_lstm_of_h(codes, row) * (h_scale * dynamic_lstm_n4_lstm_state_scale[row]);
-
-            gates[gate] = dynamic_lstm_rounded(of_x) + dynamic_lstm_rounded(of_h) + dynamic_lstm_n4_lstm_bias[row];
-        }
-        kept = dynamic_lstm_rounded(c[j] * dynamic_lstm_fused_logistic(gates[2]));
-        c[j] = kept
-            + dynamic_lstm_rounded(dynamic_lstm_fused_logistic(gates[0]) * dynamic_lstm_fused_tangent(gates[3]));
-        h[j] = dynamic_lstm_fused_tangent(c[j]) * dynamic_lstm_fused_logistic(gates[1]);
-    }
-}
-
-/* dynamic_lstm_n4_lstm: the sequence in one direction. */
-DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n4_lstm_sequence(const uint8_t *x, float x_scale, int32_t zero,
-    float *y, float *h, int32_t direction)
-{
-    enum { STEPS = 5, INPUTS = 4, UNITS = 6, Y_ROW = 2 * UNITS };
-    float *const c = h + UNITS;
-    int16_t *const of_x = (int16_t *)(void *)(c + UNITS);
-    int16_t *const of_h = of_x + INPUTS;
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        h[j] = 0.0f;
-        c[j] = 0.0f;
-    }
-    for (int32_t step = 0; step < STEPS; step++) {
-        const int32_t t = direction == 1 ? STEPS - 1 - step : step;
-
-        for (int32_t k = 0; k < INPUTS; k++) {
-            of_x[k] = (int16_t)((int32_t)x[t * INPUTS + k] - zero);
-        }
-        dynamic_lstm_n4_lstm_step(of_x, x_scale, h, c, of_h, direction);
-        (void)memcpy(&y[t * Y_ROW], h, UNITS * sizeof(h[0]));
-    }
-}
-
-/* lstm: DynamicQuantizeLSTM, 5 steps of 4 elements, 6 units, there and back. */
+/* lstm: DynamicQuantizeLSTM. 5 steps of 4 elements, 6 units, there and back. */
 DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n4_lstm(const uint8_t *x, const float *x_scale,
     const uint8_t *zero_point, float *y, float *states)
 {
-    enum { UNITS = 6 };
+    DYNAMIC_LSTM_CONST_ATTR static const struct dynamic_lstm_dynamic_lstm layer = {
+        .input_weights = dynamic_lstm_n4_lstm_input_weights, .input_scale = dynamic_lstm_n4_lstm_input_scale,
+        .state_weights = dynamic_lstm_n4_lstm_state_weights, .state_scale = dynamic_lstm_n4_lstm_state_scale,
+        .bias = dynamic_lstm_n4_lstm_bias, .steps = 5, .inputs = 4, .units = 6, .directions = 2, .reverse = 0,
+        .keeps_states = 1, .last_row = -1, .cell_row = -1,
+    };
 
-    for (int32_t direction = 0; direction < 2; direction++) {
-        const int32_t at = direction * UNITS;
-
-        dynamic_lstm_n4_lstm_sequence(x, x_scale[0], zero_point[0], &y[at], states, direction);
-    }
+    dynamic_lstm_run_dynamic_lstm(&layer, x, x_scale[0], zero_point[0], NULL, NULL, y, states);
 }
 
 DYNAMIC_LSTM_CODE_ATTR void dynamic_lstm_run(const float *x, float *y, void *arena)

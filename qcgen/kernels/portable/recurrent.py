@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Int64s, IntegerLstm, Operator, Recurrent, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.integer_lstm import Lstm, prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.library_call import LibraryCall, library_call
 
 FLOAT_BYTES = 4
 
@@ -177,22 +178,6 @@ LARGEST = 255
 """The most that codes of 8 bits differ from their zero point."""
 
 
-@dataclass(frozen=True)
-class DynamicLstmContext(Context):
-    """A recurrent layer of one sequence."""
-
-    template: ClassVar[str] = "kernels/portable/dynamic_lstm.c.jinja"
-
-    steps: int  # of time
-    inputs: int  # elements of x in a step
-    units: int  # elements of a state
-    directions: int  # 1 or 2
-    has_backward: bool  # some direction begins with the last step
-    states: States  # the first and the last ones
-    input_type: str  # of a weight of the input
-    state_type: str  # of a weight of the state
-
-
 def why_not_dynamic_lstm(op: Operator, _setting: Setting) -> str | None:
     """Serves every LSTM of codes."""
     return None if isinstance(op, Recurrent) and op.scale is not None else f"{op.op_type} quantizes no state"
@@ -201,22 +186,55 @@ def why_not_dynamic_lstm(op: Operator, _setting: Setting) -> str | None:
 def prepare_dynamic_lstm(op: Operator, setting: Setting) -> Prepared:
     """A row of weights for each gate of each unit; zero points are subtracted from the codes of both factors."""
     assert isinstance(op, Recurrent)
-    context = DynamicLstmContext(
-        steps=op.x.shape[0],
-        inputs=op.x.shape[2],
-        units=op.units,
-        directions=len(op.reverses),
-        has_backward=any(op.reverses),
-        states=States.of(op, setting),
-        input_type=DType.of(op.weights.codes).c,
-        state_type=DType.of(op.state_weights.codes).c,
-    )
+    states = States.of(op, setting)
     bias = by_unit("bias", op.bias, "what is added to the sums")
     constants = (*_rows("input", op.weights), *_rows("state", op.state_weights), bias, *initial_tables(op, setting))
+    layer = Struct(
+        "dynamic_lstm",
+        tuple(table.role for table in constants),
+        {
+            "steps": op.x.shape[0],
+            "inputs": op.x.shape[2],
+            "units": op.units,
+            "directions": len(op.reverses),
+            "reverse": int(op.reverses[0]),
+            "keeps_states": int(op.keeps_states),
+            "last_row": -1 if states.last_row is None else states.last_row,
+            "cell_row": -1 if states.cell_row is None else states.cell_row,
+        },
+    )
+    given = [f"initial_{name}" if name in states.given else "NULL" for name in ("h", "c")]
+    context = library_call(
+        op,
+        _size_in_words(op),
+        ", ".join(
+            (
+                "const uint8_t *x, const float *x_scale, const uint8_t *zero_point",
+                *(f"const float *initial_{name}" for name in states.given),
+                "float *y, float *states",
+            )
+        ),
+        "run_dynamic_lstm",
+        "x",
+        "x_scale[0]",
+        "zero_point[0]",
+        *given,
+        "y",
+        "states",
+        layer=layer,
+    )
     reach = max(_reach(op.weights), _reach(op.state_weights))
     scratch = Scratch(2 * op.units * 4 + (op.x.shape[2] + op.units) * 2, 4)
-    certificate = Certificate((-reach, reach))
-    return Prepared(constants, context, (scratch,), certificate)
+    return Prepared(constants, context, (scratch,), Certificate((-reach, reach)))
+
+
+def _size_in_words(op: Recurrent) -> str:
+    """A sentence on the steps and the states."""
+    steps, _, inputs = op.x.shape
+    order = ", there and back" if len(op.reverses) > 1 else ", from the last step back" if op.reverses[0] else ""
+    counts = ((steps, "step"), (inputs, "element"), (op.units, "unit"))
+    of_time, elements, units = (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    return f"{of_time} of {elements}, {units}{order}."
 
 
 def _reach(weights: GateWeights) -> int:
@@ -230,12 +248,11 @@ def _rows(role: str, weights: GateWeights) -> tuple[Constants, Constants]:
     table = weights.codes.transpose(0, 2, 1, 3).reshape(directions * units * gates, length)
     meaning = f"for each gate of each unit, weights of the {role}."
     scale = by_unit(f"{role}_scale", weights.scale, "what sums are multiplied by")
-    return Constants(f"{role}_weights", DType.of(weights.codes).c, table, meaning), scale
+    kind = DType.of(weights.codes)
+    return Constants(f"{role}_{'weights' if kind is DType.INT8 else 'words'}", kind.c, table, meaning), scale
 
 
-DYNAMIC_LSTM = Kernel(
-    "portable/dynamic_lstm", DynamicLstmContext, frozenset(), why_not_dynamic_lstm, prepare_dynamic_lstm
-)
+DYNAMIC_LSTM = Kernel("portable/dynamic_lstm", LibraryCall, frozenset(), why_not_dynamic_lstm, prepare_dynamic_lstm)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ VARIANTS += [
     for arena in (None, "least")
     for io_memory in ("caller", "arena")
 ]
-VARIANTS_AT_FIRST = [variant for variant in VARIANTS if variant[0] in ("residual", "digits")]
+VARIANTS_AT_FIRST = [variant for variant in VARIANTS if variant[0] == "residual"]
 
 
 @cache

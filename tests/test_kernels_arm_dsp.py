@@ -302,6 +302,7 @@ def nibbles_of(name: str) -> bool:
     return any(s.form == "nibbles" for s in names_of(call.context)["segments"] if isinstance(s, Segment))
 
 
+@pytest.mark.all
 def test_weights_of_4_bits_are_packed_where_zero_is_among_16_numbers_and_sums_fit():
     others = {"sums_of_21_bits"}
     names = {case.name.removeprefix("dsp_nibbles_") for case in OF_4_BITS}

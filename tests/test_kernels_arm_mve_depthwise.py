@@ -80,6 +80,7 @@ def test_other_compilers_and_flags_give_the_same_outputs(compiler, flags, tmp_pa
     on_the_core(DEPTHWISE[3::12], "size", tmp_path, compiler, (flags,))
 
 
+@pytest.mark.all
 def test_weights_keep_their_size_in_flash_with_optimize_size():
     for case in DEPTHWISE:
         each = mve_unit(case, "size")

@@ -78,6 +78,7 @@ def test_groups_of_few_channels_are_computed_as_one(channels, kernel):
     assert call.kernel == kernel
 
 
+@pytest.mark.all
 def test_outputs_without_such_an_instruction_equal_the_reference(tmp_path, level):
     require("gcc")
     build(tmp_path, units(), "gcc", (level,), HOST).assert_equals_reference("guarded", 255)

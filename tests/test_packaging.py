@@ -100,11 +100,13 @@ def test_the_bare_environment_has_no_package_for_development(installed):
     assert "No module named 'pytest'" in result.stderr
 
 
+@pytest.mark.all
 def test_the_installed_command_tells_the_version(installed):
     result = subprocess.run([installed / "qcgen", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout == f"qcgen {__version__}\n"
 
 
+@pytest.mark.all
 def test_the_installed_command_compiles_a_model_as_the_checkout_does(installed, tmp_path):
     import qcgen
 

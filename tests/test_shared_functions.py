@@ -274,6 +274,7 @@ def test_layers_that_run_row_by_row_share_functions(level):
     assert verify(artifact, cases=2, flags=(level,)).is_right
 
 
+@pytest.mark.all
 def test_rows_of_layers_of_several_sizes_share_functions(level):
     n = Network((1, 4, 48, 8))
     x = "x"
@@ -287,6 +288,7 @@ def test_rows_of_layers_of_several_sizes_share_functions(level):
     assert verify(artifact, cases=2, flags=(level,)).is_right
 
 
+@pytest.mark.all
 def test_the_struct_of_another_layer_is_found_by_verify_which_names_the_layer():
     artifact = compiled("cortex-m4")
     first, second = artifact.plan.shared[0].nodes[:2]

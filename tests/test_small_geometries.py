@@ -4,6 +4,7 @@ import re
 
 import pytest
 from batch import require
+from marks import share_at_first
 from small_geometries import AXES, assert_right, facts, wrong
 from small_geometries_kernels import PORTABLE, SUBJECTS
 
@@ -14,7 +15,7 @@ WINDOWS = re.compile("conv$|conv_|depthwise|dense|pointwise|pool|short_window|wi
 """What the names of kernels hold that have windows."""
 
 
-@pytest.mark.parametrize("subject", PORTABLE, ids=lambda subject: subject.kernel)
+@pytest.mark.parametrize("subject", share_at_first(PORTABLE, 4), ids=lambda subject: subject.kernel)
 def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything, exhaustive):
     assert_right(subject, tmp_path, everything=everything, exhaustive=exhaustive)
 

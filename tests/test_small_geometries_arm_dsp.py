@@ -1,10 +1,11 @@
 """Every small geometry by the kernels for Arm's DSP extension, in their portable meaning."""
 
 import pytest
+from marks import share_at_first
 from small_geometries import assert_right
 from small_geometries_kernels import ARM_DSP
 
 
-@pytest.mark.parametrize("subject", ARM_DSP, ids=lambda subject: subject.kernel)
+@pytest.mark.parametrize("subject", share_at_first(ARM_DSP, 4), ids=lambda subject: subject.kernel)
 def test_images_of_every_small_geometry_are_right(subject, tmp_path, everything, exhaustive):
     assert_right(subject, tmp_path, everything=everything, exhaustive=exhaustive)

@@ -123,7 +123,7 @@ ON_A_TERMINAL = {
 }
 
 
-@pytest.mark.parametrize("command", some_at_first(ON_A_TERMINAL, "ops", "verify --each"))
+@pytest.mark.parametrize("command", some_at_first(ON_A_TERMINAL, "ops"))
 def test_no_row_of_other_commands_wraps(command, network, tmp_path):
     given = {"MODEL": str(network), "FOLDER": str(tmp_path / "a folder")}
     lines = on_a_terminal(80, *(given.get(word, word) for word in ON_A_TERMINAL[command]))

@@ -12,7 +12,7 @@ from architectures.oracle import feeds, quantized
 from emulated import require_core
 from interpreter import Interpreter
 from judged import judge
-from marks import some_at_first
+from marks import share_at_first, some_at_first
 from onnx import ModelProto
 from tools import require, require_modules
 
@@ -149,7 +149,7 @@ def held(x: np.ndarray, port: Port) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", some_at_first(["nhwc", "model"]))
-@pytest.mark.parametrize("name", some_at_first(NETWORKS, "pooled", "vectors", "tokens"))
+@pytest.mark.parametrize("name", some_at_first(NETWORKS, "pooled"))
 def test_outputs_are_those_of_onnxruntime_in_every_arena(name, layout):
     require("gcc")
     model = network(name)
@@ -205,7 +205,7 @@ def test_an_arena_that_is_too_small_is_refused_with_the_node_that_needs_most():
 
 
 @pytest.mark.parametrize("layout", some_at_first(["nhwc", "model"]))
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", share_at_first(list(NETWORKS)))
 def test_the_least_arena_holds_codes_of_most_tensors_alone(name, layout):
     whole, least = (artifact(name, arena, layout).plan for arena in (None, "least"))
     assert {call.passes for call in whole.calls} == {1}

@@ -162,7 +162,11 @@ sys.exit(main(argv))
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "status", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(signal.SIGTERM, 143, "terminated", marks=pytest.mark.all),
+    ],
 )
 @pytest.mark.parametrize("when", some_at_first(["moving", "staging", "compiling"]))
 def test_a_signal_leaves_both_files_or_none_and_nothing_else(tmp_path, number, status, word, when):

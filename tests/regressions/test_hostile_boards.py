@@ -91,9 +91,15 @@ class Board:
 
 def honest(request):
     """An honest board's answer, but that all results are 0."""
-    payload = {Kind.IDENTIFY: identity(), Kind.RUN: b"\0"}.get(request.kind, b"")
-    if request.kind == Kind.READ:
-        payload = bytes(struct.unpack("<IBIB", request.payload)[3])
+    match request.kind:
+        case Kind.IDENTIFY:
+            payload = identity()
+        case Kind.RUN:
+            payload = b"\0"
+        case Kind.READ:
+            payload = bytes(struct.unpack("<IBIB", request.payload)[3])
+        case _:
+            payload = b""
     return Message(request.kind, request.number, payload)
 
 

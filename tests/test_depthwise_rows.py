@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from qcgen.kernels.arm_dsp.depthwise_rows import groups
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.windows import PlaneAxis
 
 AXES = [
     (1, 1, 1),

@@ -9,7 +9,7 @@ import pytest
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
 from qcgen.kernels.arm_dsp.plane_rows import PartedGroups, Planes, Product, RowLoops, row_loops
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.windows import PlaneAxis
 
 AXES = [
     (kernel, stride, dilation)

@@ -10,7 +10,7 @@ from tools import require
 from qcgen import library
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import POINTS, ToomCook, algorithms
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.windows import PlaneAxis
 
 ALL = [each for taps in range(1, 6) for each in algorithms(taps)]
 KERNELS = [(h, w) for h in range(1, 6) for w in range(1, 6) if (h, w) != (1, 1)]

@@ -8,8 +8,8 @@ from itertools import pairwise
 from math import prod
 
 from qcgen.ir.types import Array
-from qcgen.kernels.axes import INDENT
 from qcgen.kernels.kernel import Order
+from qcgen.kernels.windows import INDENT
 
 Stride = int | str
 """The distance between neighbours in elements, or the role of a table of distances from the first."""

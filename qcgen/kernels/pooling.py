@@ -14,9 +14,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, MaxPool, Operator, Tensor
 from qcgen.ir.types import DType, Layout
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Prepared, Setting
+from qcgen.kernels.windows import INDENT, Axis, Images, any_at_border, any_inside, axes, images
 
 MAX_TAPS = 64  # written out one by one; larger windows get a loop over their taps
 

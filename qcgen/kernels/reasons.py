@@ -9,9 +9,9 @@ from math import prod
 
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Operator, RoundOnce
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.windows import any_at_border, axes
 
 CHANNELS_APART = "the channels of a pixel do not lie side by side"
 

@@ -1,10 +1,201 @@
-"""How the generated C finds the windows of a convolution: run after run of elements that lie side by side."""
+"""Images, their axes and their windows as the generated C sees them, and how it finds or copies a window."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside
+from qcgen.ir.context import Context
+from qcgen.ir.program import ConvGeometry
+from qcgen.ir.types import Layout
+
+INDENT = "    "
+
+_NAMES = (("t", "TIME"), ("z", "DEPTH"), ("y", "HEIGHT"), ("x", "WIDTH"))
+"""Letter and label of up to four axes; an image of fewer axes uses the last ones."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis: ``letter`` as in oy, ``label`` as in IN_HEIGHT; ``indent`` is the depth of its loop in C.
+
+    Output positions ``inside_begin`` <= o < ``inside_end`` have windows that lie wholly within the image; there are
+    none if the two are equal. ``step`` is the distance in memory between neighbours on the axis, ``position`` the C
+    expression of the output position, given ``pixel``.
+    """
+
+    letter: str
+    label: str
+    indent: str
+    input: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    inside_begin: int
+    inside_end: int
+    step: int
+    position: str
+
+    @property
+    def tap_step(self) -> int:
+        """The distance in memory between two taps of a window on this axis."""
+        return self.step * self.dilation
+
+    @property
+    def span(self) -> int:
+        """Elements from the first tap of a window to its last one."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def stride_step(self) -> int:
+        """The distance in memory between the windows of neighbouring outputs on this axis."""
+        return self.step * self.stride
+
+
+def axes(geometry: ConvGeometry, layout: Layout) -> tuple[Axis, ...]:
+    """The axes of a geometry, outermost first, for an input image in ``layout``."""
+    return tuple(_axis(geometry, layout, index) for index in range(geometry.rank))
+
+
+def _axis(geometry: ConvGeometry, layout: Layout, index: int) -> Axis:
+    letter, label = _NAMES[-geometry.rank :][index]
+    size, count = geometry.input[index], geometry.output[index]
+    kernel, stride = geometry.kernel[index], geometry.strides[index]
+    dilation, pad = geometry.dilations[index], geometry.pads_begin[index]
+    begin = min(-(-pad // stride), count)
+    last = (size - 1 - (kernel - 1) * dilation + pad) // stride
+    end = min(max(last + 1, begin), count)
+    step = prod(geometry.input[index + 1 :]) * (geometry.in_channels if layout is Layout.CHANNELS_LAST else 1)
+    depth = index + (1 if layout is Layout.CHANNELS_LAST else 2)  # channels first: a loop over channels around it
+    position = _position(geometry, index)
+    return Axis(letter, label, INDENT * depth, size, count, kernel, stride, dilation, pad, begin, end, step, position)
+
+
+def _position(geometry: ConvGeometry, index: int) -> str:
+    """The C expression of the output position on one axis, given ``pixel``, which counts through all of them."""
+    labels = [label for _, label in _NAMES[-geometry.rank :]]
+    inner = [f"OUT_{label}" for label in labels[index + 1 :]]
+    divided = "pixel" + (f" / {inner[0]}" if len(inner) == 1 else f" / ({' * '.join(inner)})" if inner else "")
+    return f"{divided} % OUT_{labels[index]}" if index else divided
+
+
+def any_at_border(spatial: tuple[Axis, ...]) -> bool:
+    """Whether some window reaches beyond the image."""
+    return any(axis.inside_begin > 0 or axis.inside_end < axis.output for axis in spatial)
+
+
+def any_inside(spatial: tuple[Axis, ...]) -> bool:
+    """Whether some window lies wholly within the image."""
+    return all(axis.inside_begin < axis.inside_end for axis in spatial)
+
+
+def output_numbers(spatial: tuple[Axis, ...]) -> tuple[str, ...]:
+    """The enumerators, a line for each axis, for output positions and the first elements of windows in the image."""
+    places = any_inside(spatial)
+    lines = (
+        ([f"OUT_{axis.label} = {axis.output}"] if number else [])
+        + ([f"{name}_{axis.label} = {value}" for name, value in _first_tap(axis)] if places else [])
+        for number, axis in enumerate(spatial)
+    )
+    return tuple(", ".join(line) for line in lines if line)
+
+
+def _first_tap(axis: Axis) -> tuple[tuple[str, int], ...]:
+    return ("STRIDE", axis.stride), ("PAD", axis.pad), ("STEP", axis.step)
+
+
+def inside_numbers(spatial: tuple[Axis, ...]) -> tuple[str, ...]:
+    """The enumerators, a line for each axis, that tell windows within the image; none where all windows are alike."""
+    if not (any_inside(spatial) and any_at_border(spatial)):
+        return ()
+    return tuple(
+        f"INSIDE_{axis.label} = {axis.inside_begin}, BEYOND_{axis.label} = {axis.inside_end}" for axis in spatial
+    )
+
+
+@dataclass(frozen=True)
+class PlaneAxis:
+    """One axis of the image; rank 1 has a height of one."""
+
+    input: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+
+    @property
+    def span(self) -> int:
+        """Elements from a window's first to its last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def reached(self) -> int:
+        """Elements that windows reach, padding included."""
+        return (self.output - 1) * self.stride + self.span
+
+    @property
+    def copied(self) -> int:
+        """Elements of the image that windows reach."""
+        return max(min(self.input, self.reached - self.pad), 0)
+
+
+@dataclass(frozen=True)
+class OutputGroups:
+    """``outputs`` of a row that are summed together; ``count`` such groups, each ``step`` further on."""
+
+    outputs: int
+    count: int
+    step: int
+
+
+def plane_axes(g: ConvGeometry) -> tuple[PlaneAxis, PlaneAxis]:
+    """Height and width of an image of one or two axes."""
+    found = [
+        PlaneAxis(*sizes)
+        for sizes in zip(g.input, g.output, g.kernel, g.strides, g.dilations, g.pads_begin, strict=True)
+    ]
+    return (found[0], found[1]) if len(found) == 2 else (PlaneAxis(1, 1, 1, 1, 1, 0), found[0])
+
+
+def first_taps(axis: PlaneAxis) -> Iterable[int]:
+    """The first tap on the image of each window along an axis; the kernel's size or more if there is none."""
+    return (max(0, -(-(axis.pad - o * axis.stride) // axis.dilation)) for o in range(axis.output))
+
+
+def beyond_taps(axis: PlaneAxis) -> Iterable[int]:
+    """What follows the last tap on the image; 0 or less if there is none."""
+    ends = (-(-(axis.input + axis.pad - o * axis.stride) // axis.dilation) for o in range(axis.output))
+    return (min(axis.kernel, end) for end in ends)
+
+
+@dataclass(frozen=True)
+class Images(Context):
+    """The distances between the images of a batch, in elements."""
+
+    x_image: int  # from one image of x to the next
+    y_image: int  # from one image of y to the next
+
+
+@dataclass(frozen=True)
+class OutputSteps(Context):
+    """The distances between outputs, in elements."""
+
+    y_pixel: int  # from one pixel to the next
+    y_channel: int  # from one channel of a pixel to the next
+
+
+def images(g: ConvGeometry) -> Images:
+    """Of a convolution or pooling."""
+    return Images(g.in_channels * prod(g.input), g.out_channels * prod(g.output))
+
+
+def output_steps(g: ConvGeometry, layout: Layout) -> OutputSteps:
+    """Of an output in ``layout``."""
+    return OutputSteps(g.out_channels, 1) if layout is Layout.CHANNELS_LAST else OutputSteps(1, prod(g.output))
 
 
 @dataclass(frozen=True)
@@ -43,3 +234,81 @@ class Runs:
     def has_inside(self) -> bool:
         """Whether some window lies wholly within the image."""
         return any_inside(self.axes)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A counting loop of the generated C: for ``variable`` < ``count_name``, ``step`` elements apart.
+
+    ``remark`` is a comment on these steps.
+    """
+
+    variable: str
+    count_name: str
+    count: int
+    step_name: str
+    step: int
+    indent: str
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class CopyWindow(Context):
+    """The names that templates/kernels/copy_window.c.jinja uses, besides those of the convolution itself."""
+
+    in_pixels: int  # of an image of x
+    axes: tuple[Axis, ...]  # the spatial ones, outermost first
+    axes_indent: str  # within loops over all of them
+    loops: tuple[Loop, ...]  # around a contiguous row
+    loops_indent: str  # within them
+    row: int  # contiguous elements of a window, copied in one loop
+    channels_last: bool  # the channels of a pixel lie side by side
+    has_inside: bool  # some window lies wholly within the image
+    has_border: bool  # some window does not
+    output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers
+    inside_numbers: tuple[str, ...]  # and axes.inside_numbers
+
+
+def copy_window(g: ConvGeometry, layout: Layout) -> CopyWindow:
+    """How windows of an image in ``layout`` are copied, in the order of their taps in memory."""
+    spatial = axes(g, layout)
+    loops = _copy_loops(g, spatial, layout)
+    return CopyWindow(
+        in_pixels=prod(g.input),
+        axes=spatial,
+        axes_indent=spatial[-1].indent + INDENT,
+        loops=loops,
+        loops_indent=INDENT * (len(loops) + 1),
+        row=_row(g, layout),
+        channels_last=layout is Layout.CHANNELS_LAST,
+        has_inside=any_inside(spatial),
+        has_border=any_at_border(spatial),
+        output_numbers=output_numbers(spatial),
+        inside_numbers=inside_numbers(spatial),
+    )
+
+
+def _row_is_contiguous(g: ConvGeometry, layout: Layout) -> bool:
+    """Whether the taps of one row of a window lie side by side in memory."""
+    return g.dilations[-1] == 1 and (layout is Layout.CHANNELS_FIRST or g.group == 1)
+
+
+def _row(g: ConvGeometry, layout: Layout) -> int:
+    """How many elements of a window are copied in one go."""
+    pixel = g.group_in if layout is Layout.CHANNELS_LAST else 1
+    return pixel * (g.kernel[-1] if _row_is_contiguous(g, layout) else 1)
+
+
+def _copy_loops(g: ConvGeometry, spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
+    """The loops around a contiguous row, outermost first."""
+    loops = []
+    if layout is Layout.CHANNELS_FIRST:
+        plane = spatial[0].step * spatial[0].input
+        count = "GROUP_IN" if g.group > 1 else "IN_CHANNELS"
+        loops.append(Loop("c", count, g.group_in, "STEP_CHANNEL", plane, INDENT))
+    looped = spatial[:-1] if _row_is_contiguous(g, layout) else spatial
+    for axis in looped:
+        variable, label, indent = f"k{axis.letter}", axis.label, INDENT * (len(loops) + 1)
+        remark = "from tap to tap: dilation times the step of the image" if axis is looped[0] else ""
+        loops.append(Loop(variable, f"KERNEL_{label}", axis.kernel, f"TAP_STEP_{label}", axis.tap_step, indent, remark))
+    return tuple(loops)

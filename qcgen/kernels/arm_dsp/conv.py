@@ -37,17 +37,15 @@ from qcgen.kernels.arm_dsp.window import (
     remainder_elements,
     window,
 )
-from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.nibbles import NIBBLE
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.unroll import unrolled
-from qcgen.kernels.windows import Runs
+from qcgen.kernels.windows import Images, Runs, any_at_border, axes, images
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 SINGLE_WORDS = 8  # of a pixel, widened without a loop

@@ -19,15 +19,14 @@ from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail
 from qcgen.kernels.arm_dsp.segment import Form, Segment
 from qcgen.kernels.arm_dsp.weights import PackedConstants
 from qcgen.kernels.arm_dsp.window import in_whole_words, whole_image
-from qcgen.kernels.axes import INDENT, Axis, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
-from qcgen.kernels.images import images
 from qcgen.kernels.kernel import Kernel, Prepared, Setting, SizesPrice
 from qcgen.kernels.packing import pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
 from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.unroll import Unrolled, sized_loop, unrolled
+from qcgen.kernels.windows import INDENT, Axis, axes, images
 
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels

@@ -17,12 +17,11 @@ from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept
 from qcgen.kernels.arm_dsp.plane_rows import MAX_WORDS, Planes, RowLoops, row_loops
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import Described, described, x_kind
+from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 from qcgen.options import spelt
 
 QUAD = 4  # channels in a word of the image

@@ -27,12 +27,11 @@ from qcgen.kernels.arm_dsp.depthwise_plane import (
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
 from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
 from qcgen.kernels.text import Described, described
+from qcgen.kernels.windows import Images, PlaneAxis, beyond_taps, first_taps, images, plane_axes
 
 MAX_ROWS, MAX_COLUMNS = 5, 3  # of a kernel
 OVERHEAD = 45  # operations of loops, weights and the first outputs of rows

@@ -10,7 +10,7 @@ from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import ConvGeometry
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
 from qcgen.kernels.kernel import Scratch, SizesPrice
-from qcgen.kernels.plane import PlaneAxis, plane_axes
+from qcgen.kernels.windows import PlaneAxis, plane_axes
 
 MAX_PLANE = 400  # elements of 16 bits, which the C function has on its stack where the arena has no room for them
 MAX_TAPS = 9  # whose words registers hold besides what loops need

@@ -14,12 +14,11 @@ from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
 from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
 from qcgen.kernels.arm_dsp.scaled import bias_table
 from qcgen.kernels.fast_output import output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, pack
-from qcgen.kernels.plane import OutputGroups, PlaneAxis, beyond_taps, first_taps, plane_axes
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import Described, described
+from qcgen.kernels.windows import Images, OutputGroups, PlaneAxis, beyond_taps, first_taps, images, plane_axes
 
 # How rows of depthwise outputs are summed row by row of the kernel: a few outputs at a time share what is loaded.
 

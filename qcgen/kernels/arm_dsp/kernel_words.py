@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.windows import PlaneAxis
 
 Tap = tuple[int, int]  # row and column of the kernel
 Pair = tuple[Tap | None, Tap | None]  # lower and upper half of a word, None for a half that is zero

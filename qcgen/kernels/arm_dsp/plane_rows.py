@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qcgen.kernels.arm_dsp.kernel_words import KernelWords
-from qcgen.kernels.plane import OutputGroups, PlaneAxis
+from qcgen.kernels.windows import OutputGroups, PlaneAxis
 
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
 SUMS = 4  # outputs that are summed at the same time,

@@ -18,15 +18,14 @@ from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO, RemainderPair, window
-from qcgen.kernels.axes import Axis, any_at_border, axes
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, parameter
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.windows import Axis, Images, any_at_border, axes, images
 
 MAX_ELEMENTS = 8  # of a window: the pairs of two are then eight words, and six registers are left
 KEPT_PAIRS = {"size": 2, "speed": 3}

@@ -10,7 +10,7 @@ import numpy as np
 from qcgen.errors import prove
 from qcgen.ir.program import Int64s
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook, algorithms
-from qcgen.kernels.plane import PlaneAxis
+from qcgen.kernels.windows import PlaneAxis
 
 ELEMENT_HIGH = 255  # elements of the image are made 0 to 255 when they are widened
 

@@ -23,13 +23,12 @@ from qcgen.kernels.arm_dsp.scaled import bias_text
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook
 from qcgen.kernels.fast_output import FastOutput, output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
-from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_axes, why_groups, why_not_integer_conv, why_wraps
 from qcgen.kernels.text import x_kind
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
+from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 from qcgen.options import spelt
 
 WIDTHS = (4, 2, 1)

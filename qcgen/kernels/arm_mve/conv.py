@@ -13,14 +13,12 @@ from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
 from qcgen.kernels.arm_mve.blocks import BYTES, ONE, TWO, Blocks, Windows, blocks, has_last, stream
 from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output
-from qcgen.kernels.axes import Axis, any_at_border, any_inside, axes
 from qcgen.kernels.fast_output import exact_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
 from qcgen.kernels.text import x_kind
-from qcgen.kernels.windows import Runs
+from qcgen.kernels.windows import Axis, Images, Runs, any_at_border, any_inside, axes, images
 
 # Where the Helium kernels read a window: in the image, or in a copy whose elements lie side by side.
 

@@ -14,11 +14,10 @@ from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
 from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, parameters
 from qcgen.kernels.fast_output import exact_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
-from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import why_corrected, why_no_depthwise
+from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 
 QUAD = 4  # channels in a vector of sums; rows in a word; taps of a row in a vector
 BLOCK = 16  # bytes in a vector; channels that are interleaved at a time

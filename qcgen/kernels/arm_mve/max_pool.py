@@ -11,9 +11,9 @@ from typing import ClassVar
 from qcgen.ir.program import MaxPool, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels import pooling
-from qcgen.kernels.axes import axes
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.reasons import why_channels_apart
+from qcgen.kernels.windows import axes
 
 LANES = 16  # channels in a vector
 

@@ -12,13 +12,12 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.copied_windows import CopyWindow, copy_window
 from qcgen.kernels.epilogue import guarded_channels
-from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_groups, why_not_integer_conv, why_wraps
 from qcgen.kernels.text import counted, describe, window_shape
+from qcgen.kernels.windows import CopyWindow, Images, OutputSteps, copy_window, images, output_steps
 
 LANES = 16  # output channels whose sums are taken together: the int32 in 512 bits
 BLOCK = 8  # windows at a time: as many sums hide how long an instruction takes

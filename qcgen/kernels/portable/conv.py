@@ -10,14 +10,12 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels, in_pixels
-from qcgen.kernels.axes import Axis, axes
-from qcgen.kernels.copied_windows import CopyWindow, copy_window
-from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.nibbles import NIBBLE, Nibbles, nibbles, packed_nibbles
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_conv_of_codes
 from qcgen.kernels.text import counted, window_shape
+from qcgen.kernels.windows import Axis, CopyWindow, Images, OutputSteps, axes, copy_window, images, output_steps
 
 SUMMED = 15
 """Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""

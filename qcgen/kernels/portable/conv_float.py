@@ -12,11 +12,11 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
 from qcgen.ir.types import DType, Layout
-from qcgen.kernels.copied_windows import CopyWindow, copy_window
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.portable.activation import NumberFunction, number_function
 from qcgen.kernels.portable.conv import PixelBlocks, pixel_blocks
 from qcgen.kernels.text import Described, counted, described, window_shape
+from qcgen.kernels.windows import CopyWindow, copy_window
 
 STEP = 4  # taps that share one load and store of a sum
 MAX_BLOCK = 2  # windows that share each weight that is read; more need more than 16 vector registers

@@ -13,12 +13,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, any_inside, axes, inside_numbers, output_numbers
 from qcgen.kernels.epilogue import guarded_channels
-from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
-from qcgen.kernels.plane import PlaneAxis, plane_axes
 from qcgen.kernels.reasons import (
     why_axes,
     why_channels_apart,
@@ -28,6 +25,21 @@ from qcgen.kernels.reasons import (
     why_wraps,
 )
 from qcgen.kernels.text import counted
+from qcgen.kernels.windows import (
+    INDENT,
+    Axis,
+    Images,
+    OutputSteps,
+    PlaneAxis,
+    any_at_border,
+    any_inside,
+    axes,
+    images,
+    inside_numbers,
+    output_numbers,
+    output_steps,
+    plane_axes,
+)
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
 

@@ -13,10 +13,9 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import INDENT, Axis, any_at_border, axes
-from qcgen.kernels.images import Images, OutputSteps, images, output_steps
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.text import counted
+from qcgen.kernels.windows import INDENT, Axis, Images, OutputSteps, any_at_border, axes, images, output_steps
 from qcgen.orion import (
     HIGHEST,
     INT32_MAX,

@@ -13,9 +13,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, Operator, Tensor
 from qcgen.ir.types import DType, Layout
-from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.plane import PlaneAxis, beyond_taps, first_taps
 from qcgen.kernels.pooling import (
     MaxPoolContext,
     Nested,
@@ -26,6 +24,7 @@ from qcgen.kernels.pooling import (
     why_not_max,
 )
 from qcgen.kernels.portable.words import word, words
+from qcgen.kernels.windows import PlaneAxis, any_at_border, axes, beyond_taps, first_taps
 from qcgen.requantize.means import MeanLine, fit_mean_line
 
 

@@ -14,7 +14,6 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_pixels
 from qcgen.kernels.fast_output import FastOutput, output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
@@ -23,6 +22,7 @@ from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.sums import Segment, core_of, group_operations, large_groups, segments, table, with_pairs
 from qcgen.kernels.scalar.window import MAX_RUNS, WidenedWindow, window
 from qcgen.kernels.text import window_shape
+from qcgen.kernels.windows import Images, images
 
 BLOCK = 4  # pixels at a time: two words of two
 MAX_CHUNK = 16  # channels whose sums are kept on the stack, 16 bytes each

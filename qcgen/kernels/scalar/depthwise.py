@@ -12,14 +12,13 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.fast_output import FastOutput, output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
-from qcgen.kernels.plane import OutputGroups, PlaneAxis
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.sums import FEW, SOME
 from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.windows import Images, OutputGroups, PlaneAxis, images
 
 PLANE_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits
 

@@ -7,8 +7,8 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.ir.types import Layout
-from qcgen.kernels.axes import any_at_border, axes
 from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.windows import any_at_border, axes
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand
 FEW_CHANNELS = 16  # up to which a tap is too short to be widened by itself

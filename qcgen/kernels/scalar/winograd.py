@@ -12,13 +12,13 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import in_pixels, tiles
 from qcgen.kernels.fast_output import FastOutput, output_constants
-from qcgen.kernels.images import Images, images
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_not_integer_conv
 from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.sums import core_of
 from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
+from qcgen.kernels.windows import Images, images
 from qcgen.options import spelt
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles

@@ -9,7 +9,7 @@ from math import prod
 
 from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Order
-from qcgen.kernels.windows import INDENT
+from qcgen.kernels.text import INDENT
 
 Stride = int | str
 """The distance between neighbours in elements, or the role of a table of distances from the first."""

@@ -15,7 +15,8 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, MaxPool, Operator, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Prepared, Setting
-from qcgen.kernels.windows import INDENT, Axis, Images, any_at_border, any_inside, axes, images
+from qcgen.kernels.text import INDENT
+from qcgen.kernels.windows import Axis, Images, any_at_border, any_inside, axes, images
 
 MAX_TAPS = 64  # written out one by one; larger windows get a loop over their taps
 

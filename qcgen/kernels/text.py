@@ -1,12 +1,16 @@
-"""How the generated C of several families speaks of a convolution: comments, and endings of names."""
+"""How generated C is written: what comments say of a convolution, loops in copies of their body, library calls."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from qcgen.ir.context import Context
-from qcgen.ir.program import Conv, ConvGeometry
+from qcgen.ir.context import Context, Struct
+from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType, Layout
+
+INDENT = "    "
 
 _SPATIAL_NAMES = ("frame", "plane", "row", "column")
 
@@ -61,3 +65,103 @@ def counted(count: int, noun: str) -> str:
 def x_kind(op: Conv) -> str:
     """How the names of instructions end that read the image's elements."""
     return "u8" if op.x.dtype is DType.UINT8 else "s8"
+
+
+@dataclass(frozen=True)
+class LibraryCall(Context):
+    """The node's C function and the call in it."""
+
+    template: ClassVar[str] = "kernels/library_call.c.jinja"
+
+    comment: str  # above the function
+    parameters: str  # of C
+    function: str  # its name in the library, without qcgen_
+    arguments: tuple[str, ...]  # of C
+    layer: Struct | None  # whose address is the first argument, if there is one
+
+
+def library_call(
+    op: Operator,
+    what: str,
+    parameters: str,
+    function: str,
+    *arguments: str | int,
+    layer: Struct | None = None,
+) -> LibraryCall:
+    """The context of an operator; ``what``: a sentence on what its function computes."""
+    comment = f"{op.name}: {op.op_type}. {what}".rstrip()
+    return LibraryCall(comment, parameters, function, tuple(map(str, arguments)), layer)
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A loop of ``count`` rounds of ``unroll`` copies, then ``rest`` more copies."""
+
+    total: int
+    unroll: int
+    count: int
+    rest: int
+
+    @property
+    def copies(self) -> range:
+        """The copies in the loop."""
+        return range(self.unroll)
+
+    @property
+    def rest_copies(self) -> range:
+        """The copies behind the loop."""
+        return range(self.rest)
+
+
+def unrolled(total: int, most: int, whole: int = 0) -> Unrolled:
+    """How a loop of ``total`` rounds is written: in copies that divide it, if there are enough of these.
+
+    There are at most ``most`` copies in a loop, and up to ``whole`` if that saves it.
+    """
+    if total <= max(most, whole):
+        return Unrolled(total, total, 1 if total else 0, 0)
+    unroll = max((n for n in range(max(1, most // 2), most + 1) if total % n == 0), default=most)
+    return Unrolled(total, unroll, total // unroll, total % unroll)
+
+
+def sized_loop(unroll: int) -> Unrolled:
+    """A loop whose rounds each layer counts, one or more, of so many copies."""
+    return Unrolled(2 * unroll, unroll, 2, 0)
+
+
+@dataclass(frozen=True)
+class ChannelBlocks:
+    """Blocks of ``width`` output channels, from ``first`` on and before ``beyond``, summed at the same time."""
+
+    width: int
+    first: int
+    beyond: int
+
+    @property
+    def channels(self) -> range:
+        """The channels of a block, counted from its first."""
+        return range(self.width)
+
+    @property
+    def size(self) -> int:
+        """How many channels there are in all blocks."""
+        return self.beyond - self.first
+
+    @property
+    def last(self) -> int:
+        """The last channel of all."""
+        return self.beyond - 1
+
+
+def divided(total: int, widths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """``total`` in blocks of these widths, the largest first: each width with where its blocks begin and end.
+
+    >>> list(divided(7, (4, 2, 1)))
+    [(4, 0, 4), (2, 4, 6), (1, 6, 7)]
+    """
+    first = 0
+    for width in widths:
+        beyond = first + (total - first) // width * width
+        if beyond > first:
+            yield width, first, beyond
+        first = beyond

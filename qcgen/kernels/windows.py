@@ -9,8 +9,7 @@ from math import prod
 from qcgen.ir.context import Context
 from qcgen.ir.program import ConvGeometry
 from qcgen.ir.types import Layout
-
-INDENT = "    "
+from qcgen.kernels.text import INDENT
 
 _NAMES = (("t", "TIME"), ("z", "DEPTH"), ("y", "HEIGHT"), ("x", "WIDTH"))
 """Letter and label of up to four axes; an image of fewer axes uses the last ones."""

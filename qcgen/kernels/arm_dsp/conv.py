@@ -43,8 +43,7 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, 
 from qcgen.kernels.nibbles import NIBBLE
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
-from qcgen.kernels.text import Described, described, x_kind
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.text import Described, described, unrolled, x_kind
 from qcgen.kernels.windows import Images, Runs, any_at_border, axes, images
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums

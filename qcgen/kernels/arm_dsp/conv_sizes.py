@@ -13,7 +13,7 @@ from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, 
 from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of
 from qcgen.kernels.arm_dsp.window import MAX_UNROLL, dsp_windows
 from qcgen.kernels.kernel import SizesPrice
-from qcgen.kernels.unroll import divided, sized_loop, unrolled
+from qcgen.kernels.text import divided, sized_loop, unrolled
 
 WORD = 4  # elements
 WINDOWS = "dsp_windows"  # of a layer: a struct of the library

@@ -24,9 +24,8 @@ from qcgen.kernels.fast_output import FastOutput, exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Setting, SizesPrice
 from qcgen.kernels.packing import pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
-from qcgen.kernels.text import Described, described, x_kind
-from qcgen.kernels.unroll import Unrolled, sized_loop, unrolled
-from qcgen.kernels.windows import INDENT, Axis, axes, images
+from qcgen.kernels.text import INDENT, Described, Unrolled, described, sized_loop, unrolled, x_kind
+from qcgen.kernels.windows import Axis, axes, images
 
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels

@@ -29,7 +29,7 @@ from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, 
 from qcgen.kernels.arm_dsp.weights import PackedConstants, biases, form_of, int32, may_share, pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.unroll import sized_loop, unrolled
+from qcgen.kernels.text import sized_loop, unrolled
 
 
 @dataclass(frozen=True)

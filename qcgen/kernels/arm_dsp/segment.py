@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import Int64s
-from qcgen.kernels.unroll import ChannelBlocks, Unrolled, unrolled
+from qcgen.kernels.text import ChannelBlocks, Unrolled, unrolled
 
 Form = Literal["int16", "shared", "bytes", "nibbles"]
 """How weights lie in words; see ``arm_dsp/weights.py``."""

@@ -23,8 +23,7 @@ from qcgen.kernels.fast_output import FastOutput, parameter
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_not_plain
-from qcgen.kernels.text import Described, described, x_kind
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.text import Described, Unrolled, described, unrolled, x_kind
 from qcgen.kernels.windows import Axis, Images, any_at_border, axes, images
 
 MAX_ELEMENTS = 8  # of a window: the pairs of two are then eight words, and six registers are left

@@ -22,7 +22,7 @@ from qcgen.kernels.arm_dsp.nibble_weights import WIDTH, element_factors, lowest,
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
 from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.unroll import divided, unrolled
+from qcgen.kernels.text import divided, unrolled
 
 MOST_BYTES = 2  # channels at a time whose words hold four weights
 MAX_BLOCKS = 4  # written out one after the other, each with the ways of its output step

@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.ir.program import ConvGeometry, Int64s
 from qcgen.ir.types import Layout
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.text import Unrolled, unrolled
 from qcgen.kernels.windows import PlaneAxis, plane_axes
 
 MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack

@@ -26,8 +26,7 @@ from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_axes, why_groups, why_not_integer_conv, why_wraps
-from qcgen.kernels.text import x_kind
-from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
+from qcgen.kernels.text import ChannelBlocks, Unrolled, divided, unrolled, x_kind
 from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 from qcgen.options import spelt
 

@@ -30,7 +30,7 @@ from qcgen.kernels.arm_dsp.winograd import (
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.reasons import why_wraps
-from qcgen.kernels.unroll import divided
+from qcgen.kernels.text import divided
 
 MOST_CYCLES = 1.05  # of the fastest way to transform weights in RAM: so many are taken if that saves memory
 

@@ -11,7 +11,7 @@ from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.arm_mve.output import LANES, mve_output, parameters
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.unroll import Unrolled
+from qcgen.kernels.text import Unrolled
 
 BYTES = 16  # of a vector: elements of a window in a step
 MAX_STEPS = 9  # written out in one statement: C99 promises no more than 4095 characters of text

@@ -24,9 +24,8 @@ from qcgen.kernels.reasons import (
     why_taps,
     why_wraps,
 )
-from qcgen.kernels.text import counted
+from qcgen.kernels.text import INDENT, counted
 from qcgen.kernels.windows import (
-    INDENT,
     Axis,
     Images,
     OutputSteps,

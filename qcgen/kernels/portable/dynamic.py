@@ -13,8 +13,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import DynamicParameter, DynamicQuantize, Extremes, Operator, ZeroPointCorrection
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.library_call import LibraryCall, library_call
 from qcgen.kernels.loop_nest import LoopNest, Stride, nest_of, ordered, strides
+from qcgen.kernels.text import LibraryCall, library_call
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.text import counted
-from qcgen.kernels.windows import INDENT, Axis, Images, OutputSteps, any_at_border, axes, images, output_steps
+from qcgen.kernels.text import INDENT, counted
+from qcgen.kernels.windows import Axis, Images, OutputSteps, any_at_border, axes, images, output_steps
 from qcgen.orion import (
     HIGHEST,
     INT32_MAX,

@@ -14,7 +14,7 @@ from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Int64s, Intege
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.integer_lstm import Lstm, prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.library_call import LibraryCall, library_call
+from qcgen.kernels.text import LibraryCall, library_call
 
 FLOAT_BYTES = 4
 

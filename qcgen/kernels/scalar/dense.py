@@ -18,7 +18,7 @@ from qcgen.kernels.scalar.conv import ordered, packed_bytes
 from qcgen.kernels.scalar.groups import SIZES, Grouping, extremes, grouping, split_outliers
 from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, group_operations, is_by_word, loop_of
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.text import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two; where registers are many two such blocks
 BLOCKS_UNROLL = 16  # elements in a round of the loop over two blocks

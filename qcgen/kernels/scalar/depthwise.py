@@ -17,7 +17,7 @@ from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsig
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.scalar.output import certified, scalar_output
 from qcgen.kernels.scalar.sums import FEW, SOME
-from qcgen.kernels.unroll import Unrolled, unrolled
+from qcgen.kernels.text import Unrolled, unrolled
 from qcgen.kernels.windows import Images, OutputGroups, PlaneAxis, images
 
 PLANE_BYTES = 2048  # scratch that a band of rows may take, if more than one row fits

@@ -11,7 +11,7 @@ import numpy as np
 from qcgen.cores import Target
 from qcgen.ir.program import Int64s
 from qcgen.kernels.scalar.groups import LANE_LOW, SIZES, Grouping, grouping
-from qcgen.kernels.unroll import ChannelBlocks, Unrolled, divided, unrolled
+from qcgen.kernels.text import ChannelBlocks, Unrolled, divided, unrolled
 
 FEW, SOME = 8, 16  # registers
 

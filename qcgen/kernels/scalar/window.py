@@ -7,7 +7,7 @@ from math import prod
 
 from qcgen.ir.program import ConvGeometry
 from qcgen.ir.types import Layout
-from qcgen.kernels.unroll import unrolled
+from qcgen.kernels.text import unrolled
 from qcgen.kernels.windows import any_at_border, axes
 
 MAX_GATHERED = 256  # elements of a window at the border that are collected beforehand

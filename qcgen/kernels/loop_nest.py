@@ -1,4 +1,4 @@
-"""A loop nest over all elements of an output, and where the operands' elements lie under it."""
+"""A loop nest over all elements of an output, or over the axes that stay, and where operands' elements lie under it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
+from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array
-from qcgen.kernels.kernel import Order
+from qcgen.kernels.kernel import Order, Setting
 from qcgen.kernels.text import INDENT
 
 Stride = int | str
@@ -117,6 +118,20 @@ def pixel_stride(shape: Sequence[int], order: Order, spatial: Sequence[int]) -> 
     """
     steps = strides(shape, order)
     return min((steps[axis] for axis in spatial if shape[axis] > 1), default=1)
+
+
+def kept_nest(x: Tensor, y: Tensor, axes: tuple[int, ...], setting: Setting, tables: tuple[str, ...] = ()) -> LoopNest:
+    """The loops over the axes of x but ``axes``, which y has with one element each, or lacks.
+
+    ``tables`` have an element for each of y, in the order of its memory.
+    """
+    x_steps, y_steps = strides(x.shape, setting.xs[0]), strides(y.shape, setting.y)
+    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
+    places = kept if len(y.shape) == len(x.shape) else range(len(kept))
+    pairs = zip(kept, places, strict=True)
+    steps = [(x.shape[i], x_steps[i], y_steps[j]) for i, j in pairs]
+    found = [Dimension(size, {"x": own, **dict.fromkeys(("y", *tables), step)}) for size, own, step in steps]
+    return loop_nest(found, ("x", "y", *tables), {})
 
 
 def step_along(shape: Sequence[int], order: Order, axes: Iterable[int]) -> int | None:

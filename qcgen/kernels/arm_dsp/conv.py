@@ -40,8 +40,7 @@ from qcgen.kernels.arm_dsp.window import (
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
-from qcgen.kernels.nibbles import NIBBLE
-from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.packing import NIBBLE, Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
 from qcgen.kernels.text import Described, described, unrolled, x_kind
 from qcgen.kernels.windows import Images, Runs, any_at_border, axes, images

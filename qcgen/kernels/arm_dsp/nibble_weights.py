@@ -16,8 +16,7 @@ import numpy as np
 from qcgen.intervals import accumulator_interval
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels.kernel import Setting
-from qcgen.kernels.nibbles import LEAST_SAVED, LEVELS, low_of
-from qcgen.kernels.packing import Packed
+from qcgen.kernels.packing import LEAST_SAVED, LEVELS, Packed, low_of
 
 WIDTH = 4
 """The channels of a word."""

@@ -11,8 +11,17 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels, in_pixels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
-from qcgen.kernels.nibbles import NIBBLE, Nibbles, nibbles, packed_nibbles
-from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
+from qcgen.kernels.packing import (
+    NIBBLE,
+    IntegerConv,
+    Nibbles,
+    Packed,
+    integer_conv,
+    nibbles,
+    pack,
+    packed_nibbles,
+    unsigned_shift,
+)
 from qcgen.kernels.reasons import why_no_conv_of_codes
 from qcgen.kernels.text import counted, window_shape
 from qcgen.kernels.windows import Axis, CopyWindow, Images, OutputSteps, axes, copy_window, images, output_steps

@@ -15,9 +15,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Operator, Reduce, Requantize
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize
-from qcgen.kernels.groups import kept_nest
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
-from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, step_along, strides
+from qcgen.kernels.loop_nest import LoopNest, kept_nest, loop_nest_of_one, step_along, strides
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ArgMax, Embedding, GatherElements, Operator, Select, TopK
 from qcgen.kernels.binary import operands_nest
-from qcgen.kernels.groups import kept_nest
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.loop_nest import LoopNest, nest_of, strides
+from qcgen.kernels.loop_nest import LoopNest, kept_nest, nest_of, strides
 
 
 @dataclass(frozen=True)

@@ -120,20 +120,6 @@ def pixel_stride(shape: Sequence[int], order: Order, spatial: Sequence[int]) -> 
     return min((steps[axis] for axis in spatial if shape[axis] > 1), default=1)
 
 
-def kept_nest(x: Tensor, y: Tensor, axes: tuple[int, ...], setting: Setting, tables: tuple[str, ...] = ()) -> LoopNest:
-    """The loops over the axes of x but ``axes``, which y has with one element each, or lacks.
-
-    ``tables`` have an element for each of y, in the order of its memory.
-    """
-    x_steps, y_steps = strides(x.shape, setting.xs[0]), strides(y.shape, setting.y)
-    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
-    places = kept if len(y.shape) == len(x.shape) else range(len(kept))
-    pairs = zip(kept, places, strict=True)
-    steps = [(x.shape[i], x_steps[i], y_steps[j]) for i, j in pairs]
-    found = [Dimension(size, {"x": own, **dict.fromkeys(("y", *tables), step)}) for size, own, step in steps]
-    return loop_nest(found, ("x", "y", *tables), {})
-
-
 def step_along(shape: Sequence[int], order: Order, axes: Iterable[int]) -> int | None:
     """The distance between neighbours along ``axes``, numbered as one, the last one fastest; None if it varies."""
     steps = strides(shape, order)
@@ -216,6 +202,20 @@ def loop_nest_of_one(axes: Iterable[tuple[int, int]], depth: int = 0) -> LoopNes
     runs = tuple(run for run in found.runs if run.tensor != "y")
     elements = {"x": found.elements["x"]}
     return replace(found, outer=outer, runs=runs, elements=elements, numbers=_without_y(found.numbers))
+
+
+def kept_nest(x: Tensor, y: Tensor, axes: tuple[int, ...], setting: Setting, tables: tuple[str, ...] = ()) -> LoopNest:
+    """The loops over the axes of x but ``axes``, which y has with one element each, or lacks.
+
+    ``tables`` have an element for each of y, in the order of its memory.
+    """
+    x_steps, y_steps = strides(x.shape, setting.xs[0]), strides(y.shape, setting.y)
+    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
+    places = kept if len(y.shape) == len(x.shape) else range(len(kept))
+    pairs = zip(kept, places, strict=True)
+    steps = [(x.shape[i], x_steps[i], y_steps[j]) for i, j in pairs]
+    found = [Dimension(size, {"x": own, **dict.fromkeys(("y", *tables), step)}) for size, own, step in steps]
+    return loop_nest(found, ("x", "y", *tables), {})
 
 
 def _without_y(numbers: tuple[LoopNumber, ...]) -> tuple[LoopNumber, ...]:

@@ -10,7 +10,7 @@ from qcgen.ir.program import GlobalAveragePool, Operator, RoundOnce
 from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.mean import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 from qcgen.kernels.reasons import CHANNELS_APART
 
 QUAD = 4  # channels in a word, and pixels at a time

@@ -12,7 +12,7 @@ from qcgen.ir.program import GlobalAveragePool, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.loop_nest import LoopNest, step_along, strides
-from qcgen.kernels.mean import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 
 
 @dataclass(frozen=True)

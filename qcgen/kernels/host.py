@@ -1,4 +1,7 @@
-"""host/conv: convolutions and products with constant matrices, sixteen output channels in the lanes of vectors."""
+"""Kernels for x86-64 and AArch64, whose instructions add four products of bytes to each of many sums.
+
+host/conv: convolutions and products with constant matrices, sixteen output channels in the lanes of vectors.
+"""
 
 from __future__ import annotations
 

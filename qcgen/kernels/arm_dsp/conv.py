@@ -22,10 +22,19 @@ from qcgen.kernels.arm_dsp.conv_sizes import (
     copies_of,
     shown_segments,
 )
-from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
 from qcgen.kernels.arm_dsp.nibble_weights import may_pack
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail, parameter_text
-from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
+from qcgen.kernels.arm_dsp.output import (
+    LANES,
+    Lane,
+    Outputs,
+    bias_text,
+    certified,
+    dsp_output,
+    output_tail,
+    pack_finely,
+    parameter_text,
+    times,
+)
 from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Segment, Tail
 from qcgen.kernels.arm_dsp.weights import PackedConstants, pack_constants
 from qcgen.kernels.arm_dsp.window import (

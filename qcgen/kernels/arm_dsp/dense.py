@@ -13,9 +13,8 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants
 from qcgen.kernels.arm_dsp.dense_weights import DenseSegment, block_widths, pack_dense_constants, shown_sizes
-from qcgen.kernels.arm_dsp.lanes import ONE_LANE, Lane, Outputs
 from qcgen.kernels.arm_dsp.nibble_weights import element_factors, may_pack
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail
+from qcgen.kernels.arm_dsp.output import ONE_LANE, Lane, Outputs, certified, dsp_output, output_tail
 from qcgen.kernels.arm_dsp.segment import Form, Segment
 from qcgen.kernels.arm_dsp.weights import PackedConstants
 from qcgen.kernels.arm_dsp.window import in_whole_words, whole_image

@@ -24,8 +24,7 @@ from qcgen.kernels.arm_dsp.depthwise_plane import (
     plane_words,
     planes_of,
 )
-from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
-from qcgen.kernels.arm_dsp.scaled import bias_table, pack_finely, times
+from qcgen.kernels.arm_dsp.output import KeptOutput, bias_table, certified, dsp_output, kept_output, pack_finely, times
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed

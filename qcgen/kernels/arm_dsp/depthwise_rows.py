@@ -11,8 +11,7 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, Operator
 from qcgen.kernels.access import channel_by_channel, parts_of_rows, plane
-from qcgen.kernels.arm_dsp.output import KeptOutput, certified, dsp_output, kept_output
-from qcgen.kernels.arm_dsp.scaled import bias_table
+from qcgen.kernels.arm_dsp.output import KeptOutput, bias_table, certified, dsp_output, kept_output
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.packing import Packed, pack

@@ -1,4 +1,4 @@
-"""The output step of the DSP kernels: one multiply-add and one saturating shift where *multiply-high* serves."""
+"""The output step of the DSP kernels, of sums as they are or scaled up, and where the outputs of windows go."""
 
 from __future__ import annotations
 
@@ -6,16 +6,66 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.intervals import INT32_MAX
+from qcgen.ir.context import Context, LayerField
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.epilogue import Number, Output
 from qcgen.kernels.fast_output import FAST, RARE, FastOutput, parameter
-from qcgen.kernels.packing import Packed
+from qcgen.kernels.kernel import Constants, Setting
+from qcgen.kernels.packing import Packed, pack
 
 COMMON_RARE = 1  # in place of RARE where only channels with a guard band are tested: half of the exact codes are saved
+
+MAX_BITS = 8
+TOGETHER, WIDTH = 8, 4  # outputs that are found once more if one of them is near a tie, and their channels
+EXACT_CYCLES = 30  # of an output that is found once more
+UPPER_CYCLES = 1.5  # of parting the sums of channels that share words and adding an offset, which saves SHARED_CYCLES
+SHARED_CYCLES = 1 / 8  # a pair
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A window of those that are summed at the same time, and the names of its sums and pairs in C."""
+
+    sum: str
+    pair: str
+    is_second: bool
+
+
+LANES = (Lane("a", "x", False), Lane("b", "z", True))
+ONE_LANE = (Lane("a", "x", False),)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """How outputs lie in memory, in elements.
+
+    ``channel``: from one channel to the next. ``next``: from a pixel to the one that is computed at the same time, None
+    if there is none, LayerField if it is the layer's own.
+    """
+
+    c_type: str
+    channel: int
+    next: int | LayerField | None
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether other pixels lie between the channels of one."""
+        return self.channel != 1
+
+
+def place(base: str, count: int, step: str) -> str:
+    """A pointer ``count`` steps behind ``base``, in C.
+
+    >>> [place("out", i, "CHANNELS") for i in range(3)]
+    ['out', 'out + CHANNELS', 'out + 2 * CHANNELS']
+    """
+    if count == 0:
+        return base
+    return f"{base} + {step}" if count == 1 else f"{base} + {count} * {step}"
 
 
 @dataclass(frozen=True)
@@ -70,3 +120,53 @@ def kept_output(output: Output, dsp: FastOutput) -> KeptOutput:
     if shared_offset is not None:
         output = replace(output, offset=None)
     return KeptOutput(output, dsp, keeps_own, keeps_own and output.offset is None, shared_offset)
+
+
+def pack_finely(op: Conv, setting: Setting, pairs: int, *, whole_weights: bool = False) -> Packed:
+    """``pack`` for weights in words of int16, sums of so many ``pairs``; with ``bits`` where that saves cycles.
+
+    A line that keeps more bits below its codes comes near a tie less often. Where channels would share words else, that
+    must be worth more than sharing them.
+    """
+    packed = pack(op, setting, 0, whole_weights=whole_weights)
+    if packed.epilogue.output.kind != "multiply-high" or packed.wraps or packed.is_corrected:
+        return packed
+    if _near_ties(op, packed) * EXACT_CYCLES + UPPER_CYCLES < SHARED_CYCLES * pairs:
+        return packed
+    bits = _free_bits(op, packed)
+    for fewer in (0, 1):  # the addend of the finer line may take one
+        found = pack(op, setting, 0, whole_weights=whole_weights, bits=max(bits - fewer, 0))
+        if found.bits and not found.wraps:
+            return found
+    return packed
+
+
+def _near_ties(op: Conv, packed: Packed) -> float:
+    """The share of outputs that are found once more because they or their neighbours are near a tie."""
+    guard, shift = dsp_output(op, packed).guard, packed.epilogue.output.shift
+    blocks = np.unique(packed.epilogue.guarded // WIDTH).size / -(-op.geometry.out_channels // WIDTH)
+    return float(blocks * (1 - (1 - 2 * guard / 2.0**shift) ** TOGETHER))
+
+
+def _free_bits(op: Conv, packed: Packed) -> int:
+    """How often sums may be doubled before a weight could leave int16 or some partial sum int32, at most MAX_BITS."""
+    tap = max(abs(op.x.dtype.low), abs(op.x.dtype.high))
+    largest = int((np.abs(packed.bias) + tap * np.abs(packed.weights).sum(axis=1)).max())
+    weight_bits = max(int(packed.weights.max()), -1 - int(packed.weights.min())).bit_length()
+    return max(0, min(MAX_BITS, 15 - weight_bits, INT32_MAX.bit_length() - largest.bit_length()))
+
+
+def bias_text(packed: Packed) -> str:
+    """What the numbers are that are initial accumulators, or which are added to them in the end."""
+    [bias, *_] = packed.constants()
+    return bias.meaning.removeprefix("initial accumulators: ").removesuffix(".") + times(packed.bits)
+
+
+def bias_table(packed: Packed) -> Constants:
+    """Where the sums of each channel start."""
+    return Constants("bias", "int32_t", packed.bias, f"initial accumulators: {bias_text(packed)}.")
+
+
+def times(bits: int) -> str:
+    """What comments say of weights that are scaled up with their sums."""
+    return f", times {2**bits}, as sums are" if bits else ""

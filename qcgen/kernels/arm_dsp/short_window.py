@@ -12,9 +12,18 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.conv import passes_by_two
-from qcgen.kernels.arm_dsp.lanes import LANES, Lane, Outputs
-from qcgen.kernels.arm_dsp.output import certified, dsp_output, output_tail, parameter_text
-from qcgen.kernels.arm_dsp.scaled import bias_text, pack_finely, times
+from qcgen.kernels.arm_dsp.output import (
+    LANES,
+    Lane,
+    Outputs,
+    bias_text,
+    certified,
+    dsp_output,
+    output_tail,
+    pack_finely,
+    parameter_text,
+    times,
+)
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
 from qcgen.kernels.arm_dsp.window import ZERO, RemainderPair, window

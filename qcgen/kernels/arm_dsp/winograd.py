@@ -17,9 +17,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import in_pixels
 from qcgen.kernels.access import tiles as tiles_of
-from qcgen.kernels.arm_dsp.lanes import place
-from qcgen.kernels.arm_dsp.output import certified, dsp_output
-from qcgen.kernels.arm_dsp.scaled import bias_text
+from qcgen.kernels.arm_dsp.output import bias_text, certified, dsp_output, place
 from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
 from qcgen.kernels.arm_dsp.toom_cook import ToomCook
 from qcgen.kernels.fast_output import FastOutput, output_constants

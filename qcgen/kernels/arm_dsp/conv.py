@@ -1,9 +1,13 @@
-"""arm_dsp/conv: convolutions of channels-last images, two windows at a time against blocks of output channels."""
+"""arm_dsp/conv: convolutions of channels-last images, two windows at a time against blocks of output channels.
+
+Layers of several sizes may share its function, which then reads them from a layer's struct.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from math import gcd, inf, prod
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,16 +16,6 @@ from qcgen.ir.context import Context, LayerField, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.conv_sizes import (
-    SIZES,
-    WORD,
-    ConvSizes,
-    can_share,
-    conv_numbers,
-    conv_sizes,
-    copies_of,
-    shown_segments,
-)
 from qcgen.kernels.arm_dsp.nibble_weights import may_pack
 from qcgen.kernels.arm_dsp.output import (
     LANES,
@@ -35,11 +29,12 @@ from qcgen.kernels.arm_dsp.output import (
     parameter_text,
     times,
 )
-from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Segment, Tail
-from qcgen.kernels.arm_dsp.weights import PackedConstants, pack_constants
+from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Form, Segment, Tail, segment_numbers, sized
+from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of, pack_constants
 from qcgen.kernels.arm_dsp.window import (
     AXES,
     MAX_REMAINDER,
+    MAX_UNROLL,
     DspWindows,
     PairedWindow,
     dsp_windows,
@@ -48,16 +43,109 @@ from qcgen.kernels.arm_dsp.window import (
 )
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, SizesPrice, number
 from qcgen.kernels.packing import NIBBLE, Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
-from qcgen.kernels.text import Described, described, unrolled, x_kind
+from qcgen.kernels.text import Described, described, divided, sized_loop, unrolled, x_kind
 from qcgen.kernels.windows import Images, Runs, any_at_border, axes, images
+
+WORD = 4  # elements
+WINDOWS = "dsp_windows"  # of a layer: a struct of the library
+MAX_COPIES = 4  # of the body of the loop that widens words
+ROUND_COST = 3  # instructions of a round of the loop over a window
+PIXELS_COST = 70  # instructions more for two pixels
+FUNCTION_BYTES = 1300  # of a layer's own functions
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 SINGLE_WORDS = 8  # of a pixel, widened without a loop
 NO_WINDOW = PairedWindow(0, 0, unrolled(0, 1), (), np.zeros(0, np.int64), False, False, False)
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
+
+
+@dataclass(frozen=True)
+class ConvSizes:
+    """Where the C of a function for layers of several sizes has what belongs to the output and to two windows.
+
+    ``last`` is the last pixel that has one behind it; ``pair_words``: those of two windows when they are widened.
+    """
+
+    out_channels: LayerField
+    last: LayerField
+    pair_words: LayerField
+
+
+def _conv_sizes() -> ConvSizes:
+    """What the function shows for layers that can share it (``_can_share``)."""
+    return ConvSizes(**{each.name: own(each.name) for each in fields(ConvSizes)})
+
+
+def _conv_numbers(g: ConvGeometry, padding: int) -> dict[str, int]:
+    """What a layer has for itself, by the names of its struct."""
+    numbers = {
+        "out_channels": g.out_channels,
+        "last": prod(g.output) - 2,
+        "pair_words": 2 * _pairs(g),
+        "padding": padding,
+    }
+    windows = asdict(dsp_windows(g, Layout.CHANNELS_LAST))
+    return numbers | {f"{WINDOWS}.{name}": value for name, value in windows.items()}
+
+
+def _copies_of(sizes: Sequence[ConvGeometry]) -> int:
+    """How many words of a tap the body of the loop over them widens."""
+    return gcd(MAX_COPIES, *(g.in_channels // WORD for g in sizes))
+
+
+def _can_share(sizes: Sequence[ConvGeometry]) -> bool:
+    """Whether layers of these sizes have pixels of whole words on one or two axes, and two outputs or more."""
+    return all(
+        g.rank <= 2 and g.batch == 1 and g.in_channels % WORD == 0 and set(g.dilations) == {1} and prod(g.output) > 1
+        for g in sizes
+    )
+
+
+def _shown_segments(
+    packed: PackedConstants, tail: Tail, sizes: Sequence[ConvGeometry], widths: tuple[int, ...]
+) -> tuple[tuple[Segment, ...], dict[str, int]]:
+    """The segments as the function shows them, and the layer's own numbers of them."""
+    found = {segment.width: segment for segment in packed.segments}
+    of_layers = [{width for width, _, _ in divided(g.out_channels, block_widths(packed.form, widths))} for g in sizes]
+    shown: list[Segment] = []
+    numbers: dict[str, int] = {}
+    for width in sorted(set().union(*of_layers), reverse=True):
+        form = form_of(width, packed.form)
+        steps = sized_loop(_unroll(sizes, form))
+        empty = Segment(width, 0, 0, form, steps, 0, tail, is_outlined=True, for_speed=False, blocks=unrolled(2, 1))
+        s = found.get(width, empty)
+        factors = packed.element_factors if form == "nibbles" else ()
+        numbers |= segment_numbers(s)
+        is_optional = not all(width in each for each in of_layers)
+        looped = replace(s, steps=steps, is_outlined=True, element_factors=factors)
+        shown.append(sized(looped, is_optional=is_optional))
+    return tuple(shown), numbers
+
+
+def _pairs(g: ConvGeometry) -> int:
+    """Of a window, when it is widened."""
+    return g.taps // 2
+
+
+def _unroll(sizes: Sequence[ConvGeometry], form: Form) -> int:
+    """How many steps the body of the loop over a window takes: as many as divide those of all layers."""
+    steps = gcd(*map(_pairs, sizes)) // (2 if form == "bytes" else 1)
+    return max(n for n in range(1, MAX_UNROLL + 1) if steps % n == 0)
+
+
+def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
+    """What reading sizes takes for every two pixels, and shorter loops; infinite if the layers cannot share."""
+    if not _can_share(sizes):
+        return inf
+    rounds = _pairs(g) * (1 / _unroll(sizes, "shared") - 1 / _unroll([g], "shared"))
+    blocks = g.out_channels / 4
+    return -(-prod(g.output) // 2) * (PIXELS_COST + ROUND_COST * rounds * blocks)
+
+
+SIZES = SizesPrice(lambda _: FUNCTION_BYTES, _more_instructions)
 
 
 @dataclass(frozen=True)
@@ -130,7 +218,7 @@ def _has_border(op: Conv, setting: Setting) -> bool:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights as words in the order of the widened pairs; two windows of pairs as scratch."""
     assert isinstance(op, Conv)
-    if setting.sizes and can_share(setting.sizes) and _is_channels_last(setting):
+    if setting.sizes and _can_share(setting.sizes) and _is_channels_last(setting):
         return _prepare_sized(op, setting)
     has_border = _has_border(op, setting)
     planned = window(op.geometry, setting.x_layout, has_border=has_border)
@@ -193,10 +281,10 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     tail = output_tail(packed)
     packs = may_pack(op, packed, setting)
     words = pack_constants(op, packed, planned.order, tail, WIDTHS, wide=False, packs=packs)
-    segments, places = shown_segments(words, tail, setting.sizes, WIDTHS)
+    segments, places = _shown_segments(words, tail, setting.sizes, WIDTHS)
     context = ConvContext(
         conv=described(op),
-        windows=FoundWindow("words", None, copies_of(setting.sizes), Runs((), False, 0), NO_WINDOW, False, False, 0),
+        windows=FoundWindow("words", None, _copies_of(setting.sizes), Runs((), False, 0), NO_WINDOW, False, False, 0),
         image=PixelsByTwo(Images(0, 0), Outputs(op.y.dtype.c, 1, own("out_channels")), 0, 0, False, False, False),
         x_kind=x_kind(op),
         output=packed.epilogue.output,
@@ -205,7 +293,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         segments=segments,
         lanes=LANES,
         copied_words=0,
-        sizes=conv_sizes(),
+        sizes=_conv_sizes(),
     )
     return Prepared(
         (packed_constants(words, packed), *exact_constants(packed)),
@@ -213,7 +301,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         (Scratch(2 * 4 * planned.pairs, 4),),
         certified(op, packed),
         access=in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True),
-        sizes=conv_numbers(g, packed.padding) | places,
+        sizes=_conv_numbers(g, packed.padding) | places,
         passes=passes_by_two(g),
     )
 

@@ -8,7 +8,7 @@ from math import ceil
 import pytest
 
 from qcgen.kernels.arm_dsp.depthwise import PartedGroups, Planes, Product, RowLoops, row_loops
-from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
+from qcgen.kernels.arm_dsp.weights import KernelWords, kernel_words
 from qcgen.kernels.windows import PlaneAxis
 
 AXES = [

@@ -16,7 +16,6 @@ from qcgen.ir.context import Context, LayerField, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
-from qcgen.kernels.arm_dsp.nibble_weights import may_pack
 from qcgen.kernels.arm_dsp.output import (
     LANES,
     Lane,
@@ -30,7 +29,7 @@ from qcgen.kernels.arm_dsp.output import (
     times,
 )
 from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Form, Segment, Tail, segment_numbers, sized
-from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of, pack_constants
+from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of, may_pack, pack_constants
 from qcgen.kernels.arm_dsp.window import (
     AXES,
     MAX_REMAINDER,

@@ -31,10 +31,22 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants
-from qcgen.kernels.arm_dsp.nibble_weights import WIDTH, byte_products, element_factors, lowest, may_pack, starts
 from qcgen.kernels.arm_dsp.output import ONE_LANE, Lane, Outputs, certified, dsp_output, output_tail
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, sized
-from qcgen.kernels.arm_dsp.weights import PackedConstants, biases, form_of, int32, may_share, pack_weights
+from qcgen.kernels.arm_dsp.weights import (
+    WIDTH,
+    PackedConstants,
+    biases,
+    byte_products,
+    element_factors,
+    form_of,
+    int32,
+    lowest,
+    may_pack,
+    may_share,
+    pack_weights,
+    starts,
+)
 from qcgen.kernels.arm_dsp.window import ZERO, in_whole_words, whole_image
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, exact_constants

@@ -16,8 +16,8 @@ from qcgen.ir.context import Context
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
-from qcgen.kernels.arm_dsp.kernel_words import KernelWords, Tap, kernel_words
 from qcgen.kernels.arm_dsp.output import KeptOutput, bias_table, certified, dsp_output, kept_output, pack_finely, times
+from qcgen.kernels.arm_dsp.weights import KernelWords, Tap, kernel_words
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed

@@ -18,8 +18,8 @@ from qcgen.ir.plan import C_BYTES
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import channel_by_channel, output_by_output, plane
-from qcgen.kernels.arm_dsp.kernel_words import KernelWords, kernel_words
 from qcgen.kernels.arm_dsp.output import KeptOutput, bias_table, certified, dsp_output, kept_output, pack_finely, times
+from qcgen.kernels.arm_dsp.weights import KernelWords, kernel_words
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, SizesPrice
 from qcgen.kernels.packing import Packed

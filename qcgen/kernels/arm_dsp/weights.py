@@ -7,27 +7,106 @@ Weights meet pairs of 16-bit elements as one of these:
   256 * sum(high) + sum(low); those of its low bytes alone, sign-extended, give sum(low). One instruction unpacks four
   weights of one byte each, where "bytes" needs two. sum(high) is known modulo 2^24, so it must fit 24 bits.
 * "bytes": a word holds four weights of one channel, unpacked like the elements of the image.
-* "nibbles": a word holds two weights of 4 bits of each of four channels (``arm_dsp/nibble_weights.py``).
+* "nibbles": a word holds two weights of 4 bits of each of four channels, for --optimize size.
+
+Of "nibbles" a weight less ``low`` is u, from 0 to 15, and half a word is 4096 * (u0 - 8) + 256 * u1 + 16 * u2 + u3.
+What a half gives as it is, without u0 and u2, as its lower byte and as that without u2, are four sums of products
+(``SUMS``), each by one instruction that unpacks two weights of one, two or four channels. No sum loses a bit: all are
+modulo 2^32, and the differences that part them (``dsp_part_nibbles``) fit 32 bits if the channels' own sums fit
+``SUM_BITS``.
+
+Since u is not the weight but the weight less ``low``, and u0 - 8 is it less ``low + 8``, the sum of the elements is
+subtracted from each sum, as often as ``element_factors`` says.
+
+Of depthwise kernels two taps of a channel lie in a word (``KernelWords``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
 from qcgen.intervals import INT32_MIN, accumulator_interval
 from qcgen.ir.program import Conv, Int64s
-from qcgen.kernels.arm_dsp.nibble_weights import WIDTH, element_factors, lowest, pack_nibbles, starts
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail
 from qcgen.kernels.arm_dsp.window import MAX_UNROLL, MAX_WHOLE, ZERO
-from qcgen.kernels.packing import Packed
+from qcgen.kernels.kernel import Setting
+from qcgen.kernels.packing import LEAST_SAVED, LEVELS, Packed, low_of
 from qcgen.kernels.text import divided, unrolled
+from qcgen.kernels.windows import PlaneAxis
+
+WIDTH = 4
+"""The channels of a word of "nibbles"."""
+
+SUMS = np.array([[4096, 256, 16, 1], [0, 256, 0, 1], [0, 0, 16, 1], [0, 0, 0, 1]])
+"""How often each channel's sum is in each of the four of "nibbles"."""
+
+SUM_BITS = (20, 24, 28, 32)
+"""What the sum of each channel must fit."""
+
+MIDDLE = LEVELS // 2
 
 MOST_BYTES = 2  # channels at a time whose words hold four weights
 MAX_BLOCKS = 4  # written out one after the other, each with the ways of its output step
 STEP_BYTES = 56  # of a loop's body where cycles count more than instructions: 14 instructions
 SHORT_PAIRS = 56  # up to which a loop loads words one by one: a cycle less a step, but two instructions more
+
+
+def may_pack(op: Conv, packed: Packed, setting: Setting) -> bool:
+    """Whether weights fit 4 bits, zero among them, and sums their bits; and flash is saved."""
+    channels = op.geometry.out_channels // WIDTH * WIDTH
+    if setting.optimize != "size" or packed.wraps or packed.weights[:channels].size // 2 < LEAST_SAVED:
+        return False
+    bounds, addend = accumulator_interval(op), packed.epilogue.addend
+    limits = np.array([2 ** (bits - 1) for bits in SUM_BITS])
+    low, high = ((end + addend)[:channels].reshape(-1, WIDTH) for end in (bounds.lo, bounds.hi))
+    return _levels(packed) <= LEVELS and bool((low >= -limits).all() and (high < limits).all())
+
+
+def _levels(packed: Packed) -> int:
+    weights = packed.weights
+    return max(int(weights.max()), 0) - min(int(weights.min()), 0) + 1
+
+
+def lowest(packed: Packed) -> int:
+    """The weight that 4 bits of zero mean."""
+    return low_of(np.append(packed.weights, 0))
+
+
+def element_factors(packed: Packed) -> tuple[int, ...]:
+    """How often the sum of all elements must be subtracted from each of the four sums."""
+    low = lowest(packed)
+    return tuple(-int(factor) for factor in SUMS @ np.array([low + MIDDLE, low, low, low]))
+
+
+def _pack_nibbles(blocks: Int64s, low: int) -> Int64s:
+    """(blocks, 4, slots) to words (blocks, slots / 2)."""
+    codes = blocks - low - np.array([MIDDLE, 0, 0, 0])[:, None]
+    halves = (codes * SUMS[0][:, None]).sum(axis=1) & 0xFFFF
+    words: Int64s = halves[:, 0::2] | halves[:, 1::2] << 16
+    return words
+
+
+def starts(bias: Int64s) -> Int64s:
+    """Where the four sums of each block start, of the biases (blocks, 4), in the same shape."""
+    found: Int64s = bias @ SUMS.T
+    return found
+
+
+def byte_products(blocks: Int64s, low: int) -> Int64s:
+    """(blocks, 4): what the weights of pairs add up to, multiplied with each other, as Winograd's identity needs it.
+
+    ``blocks`` (blocks, 4, slots), slots in fours: an even pair, then an odd one. Two sums are found by the identity, of
+    the lower bytes of halves and of the lower halves of these.
+    """
+    codes = blocks - low
+    found = np.zeros(blocks.shape[:2], np.int64)
+    for place, weights in ((2, 16 * codes[:, 2] + codes[:, 3]), (3, codes[:, 3])):
+        even, odd = weights.reshape(len(weights), -1, 2, 2).transpose(2, 0, 1, 3)
+        found[:, place] = (even * odd).sum(axis=(1, 2))
+    return found
 
 
 @dataclass(frozen=True)
@@ -137,7 +216,7 @@ def pack_weights(blocks: Int64s, form: Form, low: int = 0) -> Int64s:
             b = blocks.reshape(count, width, slots // 4, 4) & 0xFF
             words = int32(b[..., 0] | b[..., 2] << 8 | b[..., 1] << 16 | b[..., 3] << 24)
         case "nibbles":
-            return int32(pack_nibbles(blocks, low))
+            return int32(_pack_nibbles(blocks, low))
     return words.transpose(0, 2, 1).reshape(count, -1)
 
 
@@ -163,3 +242,60 @@ def biases(bias: Int64s, form: Form) -> Int64s:
 def int32(value: Int64s) -> Int64s:
     """Modulo 2^32, as int32."""
     return (value - INT32_MIN) % 2**32 + INT32_MIN
+
+
+Tap = tuple[int, int]  # row and column of the kernel
+Pair = tuple[Tap | None, Tap | None]  # lower and upper half of a word, None for a half that is zero
+
+
+@dataclass(frozen=True)
+class KernelWords:
+    """The taps of a kernel, two in a word; ``width`` is the axis along its rows."""
+
+    width: PlaneAxis
+    words: tuple[Pair, ...]
+
+    def products(self, row: int, start: int) -> list[tuple[int, str, int]]:
+        """(word of the plane's row, primitive, word of weights) for a window's ``row`` that begins at ``start``."""
+        span, is_odd = self.width.span, start % 2
+        found = [((start + t) // 2, "dot", self._pair(row, t)) for t in range(is_odd, span - 1, 2)]
+        if is_odd:
+            found.append((start // 2, *self._single("high", (row, 0))))
+        if (start + span) % 2:
+            found.append(((start + span - 1) // 2, *self._single("low", (row, self.width.kernel - 1))))
+        return [(word, by, weight) for word, by, weight in found if weight is not None]
+
+    def _pair(self, row: int, t: int) -> int | None:
+        """The word of two neighbours, None if both are zero."""
+        pair = _neighbours(self.width, row, t)
+        return None if pair == (None, None) else self.words.index(pair)
+
+    def _single(self, half: str, tap: Tap) -> tuple[str, int]:
+        """The product of one half of an image's word with a tap, wherever that stands."""
+        [(place, weight), *_] = [(pair.index(tap), i) for i, pair in enumerate(self.words) if tap in pair]
+        return f"{half}_by_{('low', 'high')[place]}", weight
+
+
+def kernel_words(height: PlaneAxis, width: PlaneAxis) -> KernelWords:
+    """The words of a kernel.
+
+    Of each row neighbours from every even element on and, if windows start at odd elements too, from every odd one.
+    Otherwise the last element of a row may be left over: those of two rows share a word.
+    """
+    starts_odd = width.stride % 2 == 1 and width.output > 1
+    words: list[Pair] = []
+    for row in range(height.kernel):
+        firsts = [*range(0, width.span - 1, 2), *(range(1, width.span - 1, 2) if starts_odd else ())]
+        words += [_neighbours(width, row, t) for t in firsts]
+    lasts = [(row, width.kernel - 1) for row in range(height.kernel)]
+    if width.span == 1 and starts_odd:
+        words += [(last, None) for last in lasts]
+    elif width.span % 2 and not starts_odd:
+        words += zip_longest(lasts[::2], lasts[1::2])
+    return KernelWords(width, tuple(pair for pair in words if pair != (None, None)))
+
+
+def _neighbours(width: PlaneAxis, row: int, t: int) -> Pair:
+    """Elements ``t`` and ``t`` + 1 of a kernel's row, which has no tap where dilation leaves a gap."""
+    low, high = ((row, i // width.dilation) if i % width.dilation == 0 else None for i in (t, t + 1))
+    return low, high

@@ -16,7 +16,7 @@ from marks import share_at_first
 import qcgen
 from qcgen.ir.context import names_of
 from qcgen.kernels.arm_dsp import winograd
-from qcgen.kernels.arm_dsp.toom_cook import POINTS
+from qcgen.kernels.arm_dsp.tile import POINTS
 from qcgen.reference import evaluate
 
 tiles_unit = cache(partial(tiled, kernel=winograd.WINOGRAD))

@@ -8,8 +8,7 @@ import pytest
 from tools import require
 
 from qcgen import library
-from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
-from qcgen.kernels.arm_dsp.toom_cook import POINTS, ToomCook, algorithms
+from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, POINTS, Tile, ToomCook, algorithms, tiles
 from qcgen.kernels.windows import PlaneAxis
 
 ALL = [each for taps in range(1, 6) for each in algorithms(taps)]

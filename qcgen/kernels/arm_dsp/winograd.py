@@ -18,8 +18,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import in_pixels
 from qcgen.kernels.access import tiles as tiles_of
 from qcgen.kernels.arm_dsp.output import bias_text, certified, dsp_output, place
-from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, tiles
-from qcgen.kernels.arm_dsp.toom_cook import ToomCook
+from qcgen.kernels.arm_dsp.tile import ELEMENT_HIGH, Tile, ToomCook, tiles
 from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift

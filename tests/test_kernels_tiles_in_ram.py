@@ -14,7 +14,7 @@ from emulated import assert_equals_reference
 from marks import share_at_first
 
 from qcgen.ir.context import names_of
-from qcgen.kernels.arm_dsp import winograd_in_ram
+from qcgen.kernels.arm_dsp import winograd
 from qcgen.plan.select import TRANSFORMING_MORE
 
 
@@ -26,10 +26,8 @@ def far_from_four(_, group):
 @cache
 def tiles_unit(case: Case, groups: str) -> Unit:
     """The case with weights that are transformed in the way that costs least, or for groups of four tiles."""
-    with mock.patch.object(
-        winograd_in_ram, "_cost_in_ram", winograd_in_ram._cost_in_ram if groups == "cheapest" else far_from_four
-    ):
-        return tiled(case, winograd_in_ram.WINOGRAD_IN_RAM, TRANSFORMING_MORE)
+    with mock.patch.object(winograd, "_cost_in_ram", winograd._cost_in_ram if groups == "cheapest" else far_from_four):
+        return tiled(case, winograd.WINOGRAD_IN_RAM, TRANSFORMING_MORE)
 
 
 @pytest.fixture(scope="module", params=["cheapest", "four"])

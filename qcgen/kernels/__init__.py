@@ -15,7 +15,7 @@ from qcgen.kernels.arm_dsp.matmul import MATMUL as DSP_MATMUL
 from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
 from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
-from qcgen.kernels.arm_dsp.winograd_in_ram import WINOGRAD_IN_RAM as DSP_WINOGRAD_IN_RAM
+from qcgen.kernels.arm_dsp.winograd import WINOGRAD_IN_RAM as DSP_WINOGRAD_IN_RAM
 from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE

@@ -1,6 +1,7 @@
 """arm_dsp/winograd: convolutions of stride 1 tile by tile, by the algorithms of Toom-Cook and Winograd.
 
-arm_dsp/winograd_in_ram transforms weights when the layer runs.
+arm_dsp/winograd_in_ram transforms weights, which flash holds as bytes, when the layer runs: all of them first, or those
+of a block of output channels for each group of tiles, as memory has room.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from qcgen.options import spelt
 WIDTHS = (4, 2, 1)
 LEAST_GAIN = 1.1  # in cycles over arm_dsp/conv: what flash and scratch for tiles must be paid with at the least
 MAX_UNROLL = 15  # of the sums over input channels, besides the first product
+
+MOST_CYCLES = 1.05  # of the fastest way to transform weights in RAM: so many are taken if that saves memory
 
 
 @dataclass(frozen=True)
@@ -108,20 +111,20 @@ def why_not(op: Operator, setting: Setting) -> str | None:
     Tiles take several times the flash and scratch: what gains less than LEAST_GAIN in cycles over arm_dsp/conv, which
     serves the same layers, is refused.
     """
-    reason = why_no_tiles(op, setting)
+    reason = _why_no_tiles(op, setting)
     if reason is not None:
         return reason
     assert isinstance(op, Conv)
     if setting.tile_weights is not TileWeights.IN_FLASH:
         return f"{spelt('flash')} spent the budget on layers with a better speed per byte"
-    packed = pack_taps(op, setting)
+    packed = _pack_taps(op, setting)
     if packed.wraps:
         return why_wraps(packed)
     tile = _tile(op, packed)
-    return why_too_little(op, setting, None if tile is None else cost_of_tiles(op.geometry, tile))
+    return _why_too_little(op, setting, None if tile is None else _cost_of_tiles(op.geometry, tile))
 
 
-def why_no_tiles(op: Operator, setting: Setting) -> str | None:
+def _why_no_tiles(op: Operator, setting: Setting) -> str | None:
     """What speaks against tiles, wherever weights lie."""
     reason = why_not_integer_conv(op)
     if reason is not None:
@@ -141,7 +144,7 @@ def why_no_tiles(op: Operator, setting: Setting) -> str | None:
     return None
 
 
-def why_too_little(op: Conv, setting: Setting, cost: float | None) -> str | None:
+def _why_too_little(op: Conv, setting: Setting, cost: float | None) -> str | None:
     """What speaks against tiles that take so many cycles; None: there are none."""
     g = op.geometry
     if cost is None:
@@ -151,17 +154,17 @@ def why_too_little(op: Conv, setting: Setting, cost: float | None) -> str | None
     return None
 
 
-def pack_taps(op: Conv, setting: Setting) -> Packed:
+def _pack_taps(op: Conv, setting: Setting) -> Packed:
     """Taps are 0 to ELEMENT_HIGH."""
     return pack(op, setting, unsigned_shift(op), whole_weights=True)
 
 
 def _tile(op: Conv, packed: Packed) -> Tile | None:
     """The cheapest tile that serves."""
-    return min(serving_tiles(op, packed), key=lambda tile: cost_of_tiles(op.geometry, tile), default=None)
+    return min(_serving_tiles(op, packed), key=lambda tile: _cost_of_tiles(op.geometry, tile), default=None)
 
 
-def serving_tiles(op: Conv, packed: Packed) -> Iterator[Tile]:
+def _serving_tiles(op: Conv, packed: Packed) -> Iterator[Tile]:
     """All tiles that serve."""
     return (tile for tile in tiles(*plane_axes(op.geometry)) if _serves(tile, op.geometry, packed))
 
@@ -172,28 +175,28 @@ def _serves(tile: Tile, g: ConvGeometry, packed: Packed) -> bool:
     All but the last steps are exact modulo 2^32; the last divides 2^shift times a sum by 2^shift.
     """
     largest = ELEMENT_HIGH * int(np.abs(packed.weights).sum(axis=1).max())
-    transformed = tile.weights(taps_of(packed, g))
+    transformed = tile.weights(_taps_of(packed, g))
     return (
-        tile_count(g, tile) >= 2
+        _tile_count(g, tile) >= 2
         and transformed.min() >= -(2**15)
         and transformed.max() < 2**15
         and largest << tile.shift < 2**31
     )
 
 
-def taps_of(packed: Packed, g: ConvGeometry) -> Int64s:
+def _taps_of(packed: Packed, g: ConvGeometry) -> Int64s:
     """Weights (M, C, kH, kW)."""
     height, width = plane_axes(g)
     return packed.weights.reshape(g.out_channels, g.in_channels, height.kernel, width.kernel)
 
 
-def cost_of_tiles(g: ConvGeometry, tile: Tile) -> float:
+def _cost_of_tiles(g: ConvGeometry, tile: Tile) -> float:
     """Cycles, roughly; two tiles at a time, their pixels collected one by one if not row by row."""
     collected = 0 if g.in_channels % 4 == 0 and g.dilations[-1] == 1 else 16 * tile.products
-    return -(-tile_count(g, tile) // 2) * 2 * (tile.cost(g.in_channels, g.out_channels) + collected)
+    return -(-_tile_count(g, tile) // 2) * 2 * (tile.cost(g.in_channels, g.out_channels) + collected)
 
 
-def tile_count(g: ConvGeometry, tile: Tile) -> int:
+def _tile_count(g: ConvGeometry, tile: Tile) -> int:
     """Of all images."""
     return g.batch * tile.count(*plane_axes(g))
 
@@ -207,24 +210,24 @@ def _direct_cost(g: ConvGeometry, x_layout: Layout) -> float:
 def prepare(op: Operator, setting: Setting) -> Prepared:
     """Weights [blocks of channels][products][pairs of input channels][channels of a block], int16 in pairs."""
     assert isinstance(op, Conv)
-    packed = pack_taps(op, setting)
+    packed = _pack_taps(op, setting)
     tile = _tile(op, packed)
     assert tile is not None, "why_not accepted the operator"
-    channels = padded_channels(op.geometry)
+    channels = _padded_channels(op.geometry)
     blocks = _blocks(op.geometry.out_channels)
     meaning = f"the weights' values at {tile.products} points, two in a word: [blocks of output channels][points]"
     meaning += "[pairs of input channels: 0 and 2, 1 and 3 of each four][output channels of a block]."
-    words = _weights(tile.weights(taps_of(packed, op.geometry)), channels, blocks)
-    prepared = prepare_tiles(op, setting, packed, tile, Constants("weights", "int32_t", words, meaning))
-    return counted(prepared, setting, cost_of_tiles(op.geometry, tile))
+    words = _weights(tile.weights(_taps_of(packed, op.geometry)), channels, blocks)
+    prepared = _prepare_tiles(op, setting, packed, tile, Constants("weights", "int32_t", words, meaning))
+    return _counted(prepared, setting, _cost_of_tiles(op.geometry, tile))
 
 
-def counted(prepared: Prepared, setting: Setting, cycles: float) -> Prepared:
+def _counted(prepared: Prepared, setting: Setting, cycles: float) -> Prepared:
     """With its cycles, which are those of cores that issue one instruction at a time."""
     return prepared if "mve" in setting.features else replace(prepared, cycles=cycles)
 
 
-def prepare_tiles(
+def _prepare_tiles(
     op: Conv,
     setting: Setting,
     packed: Packed,
@@ -235,7 +238,7 @@ def prepare_tiles(
 ) -> Prepared:
     """Tiles with the weights of ``table``, which are transformed for ``group`` into ``weights`` if there is one."""
     g = op.geometry
-    channels = padded_channels(g)
+    channels = _padded_channels(g)
     blocks, loop = _blocks(g.out_channels), unrolled(channels // 2 - 1, MAX_UNROLL)
     reading = _tile_reading(g, setting)
     together = 2 if group is None else group.tiles
@@ -282,7 +285,7 @@ def _operations(context: WinogradContext, loop: Unrolled) -> float:
     return 70 + 19 * axes + 2 * products + 22 * codes + 7 * transformed
 
 
-def padded_channels(g: ConvGeometry) -> int:
+def _padded_channels(g: ConvGeometry) -> int:
     """Input channels up to a whole number of words."""
     return -(-g.in_channels // 4) * 4
 
@@ -305,7 +308,7 @@ def _tile_loops(g: ConvGeometry, tile: Tile, together: int) -> TileLoops:
         height=height,
         width=width,
         is_dilated=set(g.dilations) != {1},
-        has_rest=tile_count(g, tile) % together > 0,
+        has_rest=_tile_count(g, tile) % together > 0,
         out_column=g.out_channels * width.dilation,
         out_row=g.out_channels * width.output * height.dilation,
     )
@@ -314,7 +317,7 @@ def _tile_loops(g: ConvGeometry, tile: Tile, together: int) -> TileLoops:
 def _tile_reading(g: ConvGeometry, setting: Setting) -> TileReading:
     height, width = plane_axes(g)
     x_is_last = setting.x_layout is not Layout.CHANNELS_FIRST
-    is_run = x_is_last and padded_channels(g) == g.in_channels and width.dilation == 1
+    is_run = x_is_last and _padded_channels(g) == g.in_channels and width.dilation == 1
     gathers_all = not is_run or height.dilation != 1
     return TileReading(x_is_last, is_run, gathers_all, gathers=gathers_all or g.is_padded)
 
@@ -346,3 +349,88 @@ def _weights(transformed: Int64s, channels: int, blocks: tuple[ChannelBlocks, ..
 
 
 WINOGRAD = Kernel("arm_dsp/winograd", WinogradContext, frozenset({"dsp"}), why_not, prepare)
+
+
+def why_not_in_ram(op: Operator, setting: Setting) -> str | None:
+    """Serves the same layers where --flash has no room for their transformed weights but the arena has some."""
+    reason = _why_no_tiles(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    if setting.tile_weights is TileWeights.IN_FLASH:
+        return "flash has room for transformed weights"
+    if setting.tile_weights is TileWeights.NONE:
+        return "transforming its weights gains too little, or takes memory that the arena does not have"
+    if setting.in_rows:
+        return "weights would be transformed for every row"
+    packed = _pack_taps(op, setting)
+    if packed.wraps:
+        return why_wraps(packed)
+    if packed.weights.min() < -128 or packed.weights.max() > 127:
+        return "its weights less their zero point do not fit a byte"
+    group = _group(op, packed, setting.tile_scratch)
+    return _why_too_little(op, setting, None if group is None else _cost_in_ram(op.geometry, group))
+
+
+def prepare_in_ram(op: Operator, setting: Setting) -> Prepared:
+    """Weights [blocks of channels][fours of input channels][channels of a block][taps][4], as bytes plus 128."""
+    assert isinstance(op, Conv)
+    packed = _pack_taps(op, setting)
+    group = _group(op, packed, setting.tile_scratch)
+    assert group is not None, "why_not accepted the operator"
+    meaning = "the weights, plus 128, so that two are widened without a sign: [blocks of output channels]"
+    meaning += "[fours of input channels][output channels of a block][taps][4]."
+    table = Constants("weights", "uint8_t", _weights_in_ram(_taps_of(packed, op.geometry)), meaning)
+    weights = Scratch(_weight_bytes(op.geometry, group), 4)
+    prepared = _prepare_tiles(op, setting, packed, group.tile, table, group, weights)
+    return _counted(prepared, setting, _cost_in_ram(op.geometry, group))
+
+
+def _group(op: Conv, packed: Packed, scratch: int) -> Group | None:
+    """What takes the least memory of all that is nearly as fast as the fastest within so many bytes."""
+    g = op.geometry
+    groups = [group for tile in _serving_tiles(op, packed) for group in _groups_of(g, tile)]
+    costs = {group: _cost_in_ram(g, group) for group in groups if _group_bytes(g, group) <= scratch}
+    fast = [group for group, cost in costs.items() if cost <= MOST_CYCLES * min(costs.values())]
+    return min(fast, key=lambda group: (_group_bytes(g, group), costs[group]), default=None)
+
+
+def _groups_of(g: ConvGeometry, tile: Tile) -> Iterator[Group]:
+    yield Group(tile, 2, is_whole=True)
+    yield from (Group(tile, tiles, is_whole=False) for tiles in range(2, _tile_count(g, tile) + 1, 2))
+
+
+def _cost_in_ram(g: ConvGeometry, group: Group) -> float:
+    """Cycles of tiles whose weights are all transformed, for each group if not at once."""
+    quads = _padded_channels(g) // 4 * g.out_channels
+    times = 1 if group.is_whole else -(-_tile_count(g, group.tile) // group.tiles)
+    return _cost_of_tiles(g, group.tile) + times * quads * group.tile.weight_cost
+
+
+def _group_bytes(g: ConvGeometry, group: Group) -> int:
+    """Of the factors of a group and of the transformed weights."""
+    return 2 * group.tile.products * _padded_channels(g) * group.tiles + _weight_bytes(g, group)
+
+
+def _weight_bytes(g: ConvGeometry, group: Group) -> int:
+    """Of the transformed weights that are there at the same time."""
+    channels = g.out_channels if group.is_whole else min(WIDTHS[0], g.out_channels)
+    return 2 * group.tile.products * _padded_channels(g) * channels
+
+
+def _weights_in_ram(taps: Int64s) -> Int64s:
+    """(n,) uint8: weights (M, C, kH, kW) in the order in which they are transformed."""
+    outputs, inputs, *kernel = taps.shape
+    padded = np.zeros((outputs, -(-inputs // 4) * 4, prod(kernel)), np.int64)
+    padded[:, :inputs] = taps.reshape(outputs, inputs, -1)
+    quads = padded.reshape(outputs, -1, 4, prod(kernel)).transpose(1, 0, 3, 2) + 128
+    return np.concatenate([quads[:, first:beyond].reshape(-1) for first, beyond in _each_block(outputs)])
+
+
+def _each_block(out_channels: int) -> Iterator[tuple[int, int]]:
+    """The first channel of each block, and that behind its last."""
+    for width, first, beyond in divided(out_channels, WIDTHS):
+        yield from ((m, m + width) for m in range(first, beyond, width))
+
+
+WINOGRAD_IN_RAM = Kernel("arm_dsp/winograd_in_ram", WinogradContext, frozenset({"dsp"}), why_not_in_ram, prepare_in_ram)

@@ -9,10 +9,10 @@ from qcgen.kernels.arm_dsp.dense import POINTWISE as DSP_POINTWISE
 from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
 from qcgen.kernels.arm_dsp.depthwise_direct import DEPTHWISE_DIRECT as DSP_DEPTHWISE_DIRECT
 from qcgen.kernels.arm_dsp.depthwise_rows import DEPTHWISE_ROWS as DSP_DEPTHWISE_ROWS
-from qcgen.kernels.arm_dsp.global_average_pool import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
-from qcgen.kernels.arm_dsp.integer_lstm import INTEGER_LSTM as DSP_INTEGER_LSTM
-from qcgen.kernels.arm_dsp.matmul import MATMUL as DSP_MATMUL
-from qcgen.kernels.arm_dsp.quantized_binary import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
+from qcgen.kernels.arm_dsp.other_operators import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
+from qcgen.kernels.arm_dsp.other_operators import INTEGER_LSTM as DSP_INTEGER_LSTM
+from qcgen.kernels.arm_dsp.other_operators import MATMUL as DSP_MATMUL
+from qcgen.kernels.arm_dsp.other_operators import QUANTIZED_BINARY as DSP_QUANTIZED_BINARY
 from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD_IN_RAM as DSP_WINOGRAD_IN_RAM

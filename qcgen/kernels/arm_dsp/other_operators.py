@@ -1,0 +1,234 @@
+"""Operators besides convolutions, several elements in an instruction.
+
+arm_dsp/matmul: products of two computed matrices; arm_dsp/integer_lstm: LSTM by the integers of TensorFlow Lite;
+arm_dsp/quantized_binary: sums and products of quantized tensors; arm_dsp/global_average_pool: means of four channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from qcgen.ir.context import Context
+from qcgen.ir.program import GlobalAveragePool, Int64s, IntegerLstm, MatMul, Operator, QuantizedBinary, RoundOnce
+from qcgen.ir.types import DType
+from qcgen.kernels.binary import PairFunction, binary_nest, prepare_binary, why_no_binary
+from qcgen.kernels.epilogue import Output
+from qcgen.kernels.integer_lstm import Lstm, prepare_lstm, why_no_integer_lstm
+from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.products import (
+    Matrices,
+    ProductCodes,
+    Tile,
+    codes_of,
+    matrices_of,
+    prepare_sums,
+    tile,
+    why_no_packed_product,
+)
+from qcgen.kernels.reasons import CHANNELS_APART
+
+TILE = 2  # rows and columns whose sums are taken together
+
+
+@dataclass(frozen=True)
+class MatMulContext(Context):
+    """A product of two computed matrices: columns of b are widened to pairs in the arena, rows of a when read."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/matmul.c.jinja"
+
+    matrices: Matrices
+    codes: ProductCodes
+    start: int  # of a sum
+    down: Tile  # rows of y that are computed together
+    across: Tile  # columns of y that are computed together
+    output: Output
+    whole: int  # terms that are taken in fours
+    even: str  # the primitive that widens bytes 0 and 2 of a word of a
+    odd: str  # the same for 1 and 3
+
+
+def why_not_matmul(op: Operator, setting: Setting) -> str | None:
+    """Serves rows of a whose terms lie side by side."""
+    return why_no_packed_product(op, setting)
+
+
+def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
+    """Scratch for the pairs of a tile's columns."""
+    assert isinstance(op, MatMul)
+    sums = prepare_sums(op, setting)
+    matrices, tables = matrices_of(op, setting)
+    kind, across = "u8" if op.a.dtype is DType.UINT8 else "s8", tile("column", matrices.columns, TILE)
+    whole = matrices.terms - matrices.terms % 4
+    context = MatMulContext(
+        matrices=matrices,
+        codes=codes_of(op),
+        start=sums.start,
+        down=tile("row", matrices.rows, TILE),
+        across=across,
+        output=sums.output,
+        whole=whole,
+        even=f"dsp_even_{kind}",
+        odd=f"dsp_odd_{kind}",
+    )
+    constants = (*tables, *sums.epilogue.constants)
+    scratch = (Scratch(2 * whole * across.size, 4),)
+    return Prepared(constants, context, scratch, sums.certificate)
+
+
+MATMUL = Kernel("arm_dsp/matmul", MatMulContext, frozenset({"dsp"}), why_not_matmul, prepare_matmul)
+
+
+@dataclass(frozen=True)
+class DspLstmContext(Context):
+    """An LSTM in integers, two products in an instruction."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/integer_lstm.c.jinja"
+
+    lstm: Lstm
+
+
+def why_not_integer_lstm(op: Operator, _setting: Setting) -> str | None:
+    """Serves every one."""
+    return why_no_integer_lstm(op)
+
+
+def prepare_integer_lstm(op: Operator, _setting: Setting) -> Prepared:
+    """Weights in words: for each unit, for four terms, a word of each gate."""
+    assert isinstance(op, IntegerLstm)
+    return prepare_lstm(op, DspLstmContext, _in_words)
+
+
+def _in_words(weights: Int64s) -> tuple[str, Int64s, str]:
+    units, terms, gates = weights.shape
+    padded = np.pad(weights, ((0, 0), (0, -terms % 4), (0, 0))).reshape(units, -1, 4, gates)
+    words = ((padded & 255) << (8 * np.arange(4)).reshape(4, 1)).sum(axis=2)
+    signed = np.where(words >= 2**31, words - 2**32, words)
+    return "int32_t", signed.reshape(units, -1), "of four terms a word for each of the four gates"
+
+
+INTEGER_LSTM = Kernel(
+    "arm_dsp/integer_lstm", DspLstmContext, frozenset({"dsp"}), why_not_integer_lstm, prepare_integer_lstm
+)
+
+
+@dataclass(frozen=True)
+class QuantizedBinaryContext(Context):
+    """A sum or product of codes, four elements in a round of the loop."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/quantized_binary.c.jinja"
+
+    function: PairFunction
+    fours: int  # rounds of the loop
+    rest: range  # elements behind it
+    saturate: str  # the primitive that clamps to the type of y, "" if no sum leaves it, or bounds are tighter
+
+
+def why_not_quantized_binary(op: Operator, setting: Setting) -> str | None:
+    """Serves operands that neither are broadcast nor lie in another order than the output."""
+    reason = why_no_binary(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, QuantizedBinary)
+    nest, _ = binary_nest(op.a, op.b, op.y, setting)
+    if nest.outer or not nest.contiguous:
+        return "an operand is broadcast or lies in another order"
+    return None
+
+
+def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
+    """The line and its tables, without a nest."""
+    assert isinstance(op, QuantizedBinary)
+    found = prepare_binary(op, setting)
+    is_of_type = op.bounds == (op.y.dtype.low, op.y.dtype.high)  # the primitive knows no other bounds
+    clamps = is_of_type and (found.function.clamps_low or found.function.clamps_high)
+    saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
+    count = found.nest.count
+    context = QuantizedBinaryContext(found.function, fours=count // 4, rest=range(count % 4), saturate=saturate)
+    return Prepared(found.constants, context, (), found.certificate, found.in_place)
+
+
+QUANTIZED_BINARY = Kernel(
+    "arm_dsp/quantized_binary",
+    QuantizedBinaryContext,
+    frozenset({"dsp"}),
+    why_not_quantized_binary,
+    prepare_quantized_binary,
+)
+
+
+QUAD = 4  # channels in a word, and pixels at a time
+RUN = 64  # times four pixels, whose sums fit 16 bits: 256 times -128 or 255
+
+
+@dataclass(frozen=True)
+class GlobalAveragePoolContext(Context):
+    """The means of four channels at a time."""
+
+    template: ClassVar[str] = "kernels/arm_dsp/global_average_pool.c.jinja"
+
+    image: MeanImage
+    start: int  # of a sum of codes
+    output: Output
+    x_kind: str  # how the names of instructions end that read x
+    half_type: str  # of C, of a sum in half a word
+    fours: int  # times four pixels
+    run: int  # times four pixels whose sums fit half a word
+    is_long: bool  # there are more than one such run
+    collects_at_end: bool  # halves hold sums behind the last run
+    rest: range  # pixels behind the fours
+    has_odd_channels: bool  # fours leave channels over
+
+
+def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
+    """Serves codes whose channels lie side by side, four or more."""
+    reason = why_no_mean(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, GlobalAveragePool)
+    if op.requantize is None:
+        return "its numbers are float32"
+    if op.x.dtype.is_16_bit or op.y.dtype.is_16_bit or isinstance(op.requantize, RoundOnce):
+        return "activations have 16 bits"
+    if setting.in_rows:
+        return ROW_BY_ROW
+    if not pixels_of(op, setting).is_row:
+        return CHANNELS_APART
+    channels = op.x.shape[op.channel_axis]
+    return None if channels >= QUAD else f"{channels} channels do not fill a word"
+
+
+def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
+    """The sums and the output step, without scratch for sums."""
+    assert isinstance(op, GlobalAveragePool)
+    assert op.requantize is not None, "float32 is refused"
+    mean = prepare_mean(op, op.requantize, setting)
+    is_unsigned = op.x.dtype is DType.UINT8
+    kind = "u8" if is_unsigned else "s8"
+    context = GlobalAveragePoolContext(
+        image=image_of(op, setting),
+        start=mean.start,
+        output=mean.output,
+        x_kind=kind,
+        half_type="uint16_t" if is_unsigned else "int16_t",
+        fours=op.pixels // QUAD,
+        run=RUN,
+        is_long=op.pixels > QUAD * RUN,
+        collects_at_end=op.pixels <= QUAD * RUN or op.pixels % QUAD != 0,
+        rest=range(op.pixels % QUAD),
+        has_odd_channels=op.x.shape[op.channel_axis] % QUAD != 0,
+    )
+    constants = mean.constants
+    return Prepared(constants, context, (), mean.certificate)
+
+
+GLOBAL_AVERAGE_POOL = Kernel(
+    "arm_dsp/global_average_pool",
+    GlobalAveragePoolContext,
+    frozenset({"dsp"}),
+    why_not_global_average_pool,
+    prepare_global_average_pool,
+)

@@ -17,7 +17,7 @@ from qcgen.kernels.arm_dsp.short_window import SHORT_WINDOW as DSP_SHORT_WINDOW
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD as DSP_WINOGRAD
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD_IN_RAM as DSP_WINOGRAD_IN_RAM
 from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
-from qcgen.kernels.arm_mve.dense import DENSE as MVE_DENSE
+from qcgen.kernels.arm_mve.conv import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
 from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
 from qcgen.kernels.arm_mve.max_pool import MAX_POOL as MVE_MAX_POOL

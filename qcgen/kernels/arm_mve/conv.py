@@ -1,4 +1,7 @@
-"""arm_mve/conv: convolutions of channels-last images, two windows at a time against blocks of four output channels."""
+"""arm_mve/conv: convolutions of channels-last images, two windows at a time against blocks of four output channels.
+
+arm_mve/dense: convolutions with a single window, the whole image; a matrix times a vector.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
-from qcgen.kernels.reasons import why_not_plain
-from qcgen.kernels.text import x_kind
+from qcgen.kernels.reasons import why_channels_apart, why_no_dense, why_not_plain
+from qcgen.kernels.text import describe, x_kind
 from qcgen.kernels.windows import Axis, Images, Runs, any_at_border, any_inside, axes, images
 
 # Where the Helium kernels read a window: in the image, or in a copy whose elements lie side by side.
@@ -214,3 +217,32 @@ def _pixels_by_two(op: Conv) -> PixelsByTwo:
 
 
 CONV = Kernel("arm_mve/conv", ConvContext, frozenset({"mve"}), why_not, prepare)
+
+
+def why_not_dense(op: Operator, setting: Setting) -> str | None:
+    """Serves kernels that are as large as the image, without padding."""
+    return why_channels_apart(setting.x_layout, setting.y_layout) or why_no_dense(op, setting)
+
+
+def prepare_dense(op: Operator, setting: Setting) -> Prepared:
+    """As the 1x1 convolution of one row: each image of the batch is a pixel."""
+    assert isinstance(op, Conv)
+    prepared = prepare(_as_row(op), setting)
+    context = prepared.context
+    assert isinstance(context, ConvContext)
+    described = replace(context.conv.conv, description=describe(op))
+    return replace(prepared, context=replace(context, conv=replace(context.conv, conv=described)))
+
+
+def _as_row(op: Conv) -> Conv:
+    """The same operator, the elements of an image its channels; weights are in the order of channels-last images."""
+    g = op.geometry
+    weights = (
+        op.weights.reshape(g.out_channels, g.in_channels, -1).transpose(0, 2, 1).reshape(g.out_channels, g.taps, 1)
+    )
+    one = (1,)
+    row = ConvGeometry(1, 1, g.taps, g.out_channels, (g.batch,), one, one, one, (0,), (0,), (g.batch,))
+    return replace(op, geometry=row, weights=weights)
+
+
+DENSE = Kernel("arm_mve/dense", ConvContext, frozenset({"mve"}), why_not_dense, prepare_dense)

@@ -13,7 +13,7 @@ from emulated import assert_equals_reference
 from marks import share_at_first
 
 from qcgen.ir.context import names_of
-from qcgen.kernels.arm_mve.blocks import ONE, TWO
+from qcgen.kernels.arm_mve.output import ONE, TWO
 
 CORE = "cortex-m55"
 KERNELS = ("arm_mve/conv", "arm_mve/dense")

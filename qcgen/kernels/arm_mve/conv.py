@@ -14,8 +14,20 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.access import blocks as blocks_of
 from qcgen.kernels.access import in_blocks_of_channels, in_pixels, parts_of_rows, plane
-from qcgen.kernels.arm_mve.blocks import BYTES, ONE, TWO, Blocks, Windows, blocks, has_last, stream
-from qcgen.kernels.arm_mve.output import LANES, MveOutput, certified, mve_output
+from qcgen.kernels.arm_mve.output import (
+    BYTES,
+    LANES,
+    ONE,
+    TWO,
+    Blocks,
+    MveOutput,
+    Windows,
+    blocks,
+    certified,
+    has_last,
+    mve_output,
+    stream,
+)
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift

@@ -8,8 +8,7 @@ from typing import ClassVar
 from qcgen.ir.context import Context
 from qcgen.ir.program import MatMul, Operator
 from qcgen.ir.types import DType
-from qcgen.kernels.arm_mve.blocks import BYTES, ONE, TWO, Steps, Windows, steps_of
-from qcgen.kernels.arm_mve.output import LANES
+from qcgen.kernels.arm_mve.output import BYTES, LANES, ONE, TWO, Steps, Windows, steps_of
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.products import (

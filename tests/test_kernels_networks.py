@@ -11,7 +11,7 @@ from network_units import Library, Unit, difference, render
 from qcgen.cores import TARGETS
 from qcgen.ir.program import Conv, MatMul, MaxPool, OrionConv
 from qcgen.kernels import KERNELS
-from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
+from qcgen.kernels.arm_mve.other_operators import MATMUL as MVE_MATMUL
 from qcgen.kernels.pooling import prepare_max
 
 DSP_OPERATORS = {

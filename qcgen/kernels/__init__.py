@@ -19,8 +19,8 @@ from qcgen.kernels.arm_dsp.winograd import WINOGRAD_IN_RAM as DSP_WINOGRAD_IN_RA
 from qcgen.kernels.arm_mve.conv import CONV as MVE_CONV
 from qcgen.kernels.arm_mve.conv import DENSE as MVE_DENSE
 from qcgen.kernels.arm_mve.depthwise import DEPTHWISE as MVE_DEPTHWISE
-from qcgen.kernels.arm_mve.matmul import MATMUL as MVE_MATMUL
-from qcgen.kernels.arm_mve.max_pool import MAX_POOL as MVE_MAX_POOL
+from qcgen.kernels.arm_mve.other_operators import MATMUL as MVE_MATMUL
+from qcgen.kernels.arm_mve.other_operators import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY

@@ -6,7 +6,7 @@ import pytest
 from batch import build, require, unit
 from cases import S8, quantized
 
-from qcgen.kernels.scalar.window import MAX_RUNS
+from qcgen.kernels.scalar.conv import MAX_RUNS
 
 LARGE = quantized("eleven_by_eleven", (1, 16, 6, 7), (3, 16, 11, 11), S8, pads=[5, 5, 5, 5])
 DILATED = quantized("seven_by_seven_dilated", (1, 3, 9, 9), (2, 3, 7, 7), S8, pads=[6, 6, 6, 6], dilations=[2, 2])

@@ -15,9 +15,18 @@ from marks import share_at_first
 from subjects import on_core
 
 from qcgen.cores import TARGETS
-from qcgen.kernels.scalar import dense, groups
-from qcgen.kernels.scalar.groups import grouping, split_outliers, sums
-from qcgen.kernels.scalar.sums import core_of, is_by_word, loop_of, segments, table, with_pairs
+from qcgen.kernels.scalar import dense, sums
+from qcgen.kernels.scalar.sums import (
+    core_of,
+    grouping,
+    is_by_word,
+    loop_of,
+    segments,
+    split_outliers,
+    sums_of_groups,
+    table,
+    with_pairs,
+)
 
 AIMS = ("size", "speed")
 CORES = ("cortex-m0", "cortex-m3", "rv32imc")
@@ -111,8 +120,8 @@ def test_groups_are_as_large_as_every_input_allows(name):
 def test_the_bounds_of_a_group_are_reached_and_not_exceeded(seed):
     rng = np.random.default_rng(seed)
     weights = rng.integers(-128, 128, (3, 11))
-    for size in groups.SIZES:
-        low, high = sums(weights, size, -128, 127)
+    for size in sums.SIZES:
+        low, high = sums_of_groups(weights, size, -128, 127)
         reached = [
             (np.where(part > 0, -128, 127) @ part, np.where(part > 0, 127, -128) @ part)
             for row in weights
@@ -130,14 +139,14 @@ def test_one_channel_with_large_weights_makes_groups_smaller():
     assert grouping(weights, -128, 127).size == 2
 
 
-@pytest.mark.parametrize("size", groups.SIZES)
+@pytest.mark.parametrize("size", sums.SIZES)
 @pytest.mark.parametrize("weights", [edge((5, 21), 1), sprinkled((9, 40), 28, 2), small((4, 33), 31, 3)], ids=len)
 def test_outliers_leave_weights_whose_groups_are_safe(weights, size):
     weights = weights.astype(np.int64)
     inliers, outliers = split_outliers(weights, size, -128, 127)
     assert np.array_equal(inliers + outliers, weights)
-    low, high = sums(inliers, size, -128, 127)
-    assert groups.LANE_LOW <= low <= high <= groups.LANE_HIGH
+    low, high = sums_of_groups(inliers, size, -128, 127)
+    assert sums.LANE_LOW <= low <= high <= sums.LANE_HIGH
     assert np.array_equal(inliers * outliers >= 0, np.ones(weights.shape, bool))
     starts = range(0, weights.shape[1], size)
     unsafe = np.add.reduceat(np.abs(weights), starts, axis=1) > 255  # times 128 that leaves 16 bits
@@ -160,7 +169,7 @@ def test_dense_layers_with_few_outliers_add_eight_products_at_a_time_on_risc_v(m
 
 @pytest.mark.parametrize("high", [-(2**15) + 1, -1, 0, 2**15 - 1])
 def test_the_carry_of_a_shift_rounds_as_a_start_at_half_does(high):
-    low = np.arange(groups.LANE_LOW, groups.LANE_HIGH + 1)
+    low = np.arange(sums.LANE_LOW, sums.LANE_HIGH + 1)
     word = low + high * 2**16
     assert ((word >= -(2**31)) & (word < 2**31)).all()
     carry = word >> 15 & 1
@@ -174,7 +183,7 @@ def test_upper_halves_without_a_start_are_never_the_least_number(name):
     for taps in range(2, len(weights) + 1):
         loop = loop_of(taps, grouping(np.array([weights[:taps]]), -128, 127), core)
         assert is_by_word(core, loop) == (loop.grouping.size == 2)
-        assert not is_by_word(core, replace(loop, grouping=replace(loop.grouping, low=groups.LANE_LOW)))
+        assert not is_by_word(core, replace(loop, grouping=replace(loop.grouping, low=sums.LANE_LOW)))
 
 
 LARGE, SMALL = (127, -90, 63, 1) * 4, (31,) * 16
@@ -207,7 +216,7 @@ def test_words_are_rounded_by_themselves_where_groups_of_two_elements_are_many(r
 def test_a_bound_that_is_off_by_one_gives_wrong_outputs(monkeypatch, tmp_path):
     require("gcc")
     [case] = [case for case in EXTREMES if case.name == "scalar_groups_of_4_beyond_the_high_end"]
-    monkeypatch.setattr(groups, "LANE_HIGH", groups.LANE_HIGH + 1)
+    monkeypatch.setattr(sums, "LANE_HIGH", sums.LANE_HIGH + 1)
     unit.cache_clear()
     wrong = [scalar_unit(case, core, "size") for core in CORES]
     unit.cache_clear()

@@ -17,9 +17,18 @@ from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
 from qcgen.kernels.reasons import why_not_plain
-from qcgen.kernels.scalar.groups import extremes
-from qcgen.kernels.scalar.output import certified, scalar_output
-from qcgen.kernels.scalar.sums import Segment, core_of, group_operations, large_groups, segments, table, with_pairs
+from qcgen.kernels.scalar.sums import (
+    Segment,
+    certified,
+    core_of,
+    extremes,
+    group_operations,
+    large_groups,
+    scalar_output,
+    segments,
+    table,
+    with_pairs,
+)
 from qcgen.kernels.text import unrolled, window_shape
 from qcgen.kernels.windows import Images, any_at_border, axes, images
 

@@ -15,9 +15,23 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv
 from qcgen.kernels.reasons import why_channels_apart, why_no_dense
 from qcgen.kernels.scalar.conv import ordered, packed_bytes
-from qcgen.kernels.scalar.groups import SIZES, Grouping, extremes, grouping, split_outliers
-from qcgen.kernels.scalar.output import certified, scalar_output
-from qcgen.kernels.scalar.sums import Core, Loop, Segment, bytes_of, core_of, group_operations, is_by_word, loop_of
+from qcgen.kernels.scalar.sums import (
+    SIZES,
+    Core,
+    Grouping,
+    Loop,
+    Segment,
+    bytes_of,
+    certified,
+    core_of,
+    extremes,
+    group_operations,
+    grouping,
+    is_by_word,
+    loop_of,
+    scalar_output,
+    split_outliers,
+)
 from qcgen.kernels.text import Unrolled, unrolled
 
 BLOCK = 4  # channels at a time: two words of two; where registers are many two such blocks

@@ -15,8 +15,7 @@ from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
-from qcgen.kernels.scalar.output import certified, scalar_output
-from qcgen.kernels.scalar.sums import FEW, SOME
+from qcgen.kernels.scalar.sums import FEW, SOME, certified, scalar_output
 from qcgen.kernels.text import Unrolled, unrolled
 from qcgen.kernels.windows import Images, OutputGroups, PlaneAxis, images
 

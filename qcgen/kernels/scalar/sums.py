@@ -1,4 +1,9 @@
-"""The loops over the elements of a window, and how many output channels they serve at a time."""
+"""The loops over the elements of a window, how many output channels they serve at a time, and the output step of sums.
+
+A word holds two numbers, low + high * 2^16. Times a weight it is the products of both, and such words add up lane by
+lane as long as no sum leaves 16 bits, with its sign: then the lower half, less its borrow, and the upper one are the
+two sums. Elements are added in groups of 1, 2, 4 or 8, then taken apart; a group's bound follows from its weights.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,15 @@ from itertools import groupby
 import numpy as np
 
 from qcgen.cores import Target
-from qcgen.ir.program import Int64s
-from qcgen.kernels.scalar.groups import LANE_LOW, SIZES, Grouping, grouping
+from qcgen.ir.plan import Certificate
+from qcgen.ir.program import Conv, Int64s
+from qcgen.kernels import fast_output
+from qcgen.kernels.fast_output import FastOutput
+from qcgen.kernels.packing import Packed
 from qcgen.kernels.text import ChannelBlocks, Unrolled, divided, unrolled
+
+SIZES = (8, 4, 2, 1)  # of groups
+LANE_LOW, LANE_HIGH = -(2**15), 2**15 - 1
 
 FEW, SOME = 8, 16  # registers
 
@@ -23,6 +34,70 @@ PACKED_COST, BYTES_COST = 17 / 8, 18 / 8
 
 WORTH = 0.03  # products per element that a second loop must save
 MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer
+
+SCALE = {"multiply-high": "scalar_scale", "split": "scalar_scale_split"}
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Groups of ``size`` elements, the last of which may be shorter.
+
+    Their sums of products lie within [low, high], which is within int16.
+    """
+
+    size: int
+    low: int
+    high: int
+
+
+def grouping(weights: Int64s, x_low: int, x_high: int, most: int = SIZES[0]) -> Grouping:
+    """The largest groups up to ``most`` that are safe for weights (channels, elements) and every x in [x_low, x_high].
+
+    Groups of one element always are if x and w fit int8: no product exceeds 2^14.
+    """
+    for size in SIZES:
+        if size > most:
+            continue
+        low, high = sums_of_groups(weights, size, x_low, x_high)
+        if low >= LANE_LOW and high <= LANE_HIGH and (size == 1 or size <= weights.shape[1]):
+            return Grouping(size, low, high)
+    raise AssertionError("a product leaves 16 bits")
+
+
+def extremes(weights: Int64s) -> Int64s:
+    """The weights that bound the sums of any others: of the symmetric range, if all of these are within it."""
+    return np.full_like(weights, -127 if weights.min() > -128 else -128)
+
+
+def sums_of_groups(weights: Int64s, size: int, x_low: int, x_high: int) -> tuple[int, int]:
+    """The least and the greatest sum of products that any group of ``size`` neighbouring elements reaches."""
+    products = np.stack([weights * x_low, weights * x_high])
+    starts = range(0, weights.shape[1], size)
+    low = np.add.reduceat(products.min(axis=0), starts, axis=1).min()
+    high = np.add.reduceat(products.max(axis=0), starts, axis=1).max()
+    return int(low), int(high)
+
+
+def split_outliers(weights: Int64s, size: int, x_low: int, x_high: int) -> tuple[Int64s, Int64s]:
+    """Weights whose groups of ``size`` are safe, and the few that remain: both add up to ``weights``.
+
+    The largest weights of a group give off what exceeds 16 bits.
+    """
+    taps = weights.shape[1]
+    inliers = np.pad(weights, ((0, 0), (0, -taps % size))).reshape(len(weights), -1, size)
+    while True:
+        products = np.stack([inliers * x_low, inliers * x_high])
+        low, high = products.min(axis=0).sum(axis=-1), products.max(axis=0).sum(axis=-1)
+        excess = np.maximum(LANE_LOW - low, high - LANE_HIGH)
+        rows, groups = np.nonzero(excess > 0)
+        if not len(rows):
+            found = inliers.reshape(len(weights), -1)[:, :taps]
+            return found, weights - found
+        members = inliers[rows, groups]
+        largest = np.abs(members).argmax(axis=1)
+        values = members[np.arange(len(rows)), largest]
+        less = np.minimum(-(-excess[rows, groups] // min(-x_low, x_high)), np.abs(values))
+        inliers[rows, groups, largest] -= np.sign(values) * less
 
 
 @dataclass(frozen=True)
@@ -292,3 +367,13 @@ def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
         weights[s.first : s.beyond].reshape(-1, s.width, weights.shape[1]).transpose(0, 2, 1).reshape(-1) for s in found
     ]
     return np.concatenate(parts)
+
+
+def scalar_output(op: Conv, packed: Packed) -> FastOutput:
+    """What ``templates/kernels/fast_output.c.jinja`` needs to know of the output step on cores without SIMD."""
+    return fast_output.fast_output(op, packed, SCALE, "scalar_saturate")
+
+
+def certified(op: Conv, packed: Packed) -> Certificate:
+    """The certificate of a node with this output step."""
+    return fast_output.certified(op, packed, scalar_output(op, packed))

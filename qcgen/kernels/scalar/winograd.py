@@ -15,8 +15,7 @@ from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_not_integer_conv
-from qcgen.kernels.scalar.output import certified, scalar_output
-from qcgen.kernels.scalar.sums import core_of
+from qcgen.kernels.scalar.sums import certified, core_of, scalar_output
 from qcgen.kernels.text import ChannelBlocks, Unrolled, divided, unrolled
 from qcgen.kernels.windows import Images, images
 from qcgen.options import spelt

@@ -112,6 +112,16 @@ def number(role: str, c_type: str, value: float, meaning: str) -> Constants:
     return Constants(role, c_type, np.array([value], dtype), meaning, is_number=True)
 
 
+def words(values: Array) -> Array:
+    """Of each float32 number the word that holds its bits, as an integer."""
+    return values.astype(np.float32).view(np.uint32).astype(np.int64)
+
+
+def word(value: float) -> int:
+    """Of one number."""
+    return int(words(np.asarray(value)))
+
+
 @dataclass(frozen=True)
 class Scratch:
     """A buffer in the arena for the duration of a call, ``align`` a power of two."""

@@ -12,10 +12,9 @@ from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import InstanceNorm, LayerNorm, Operator
 from qcgen.ir.types import Layout
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, word, words
 from qcgen.kernels.loop_nest import pixel_stride, strides
 from qcgen.kernels.portable.rows import RowsCall, in_place, of_bytes, rows_call
-from qcgen.kernels.portable.words import word, words
 from qcgen.kernels.text import LibraryCall, library_call
 from qcgen.requantize.fixed_point import decompose
 from qcgen.requantize.means import NormalLine, fit_normal_line

@@ -13,7 +13,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, Operator, Tensor
 from qcgen.ir.types import DType, Layout
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, word, words
 from qcgen.kernels.pooling import (
     MaxPoolContext,
     Nested,
@@ -23,7 +23,6 @@ from qcgen.kernels.pooling import (
     prepare_max,
     why_not_max,
 )
-from qcgen.kernels.portable.words import word, words
 from qcgen.kernels.windows import PlaneAxis, any_at_border, axes, beyond_taps, first_taps
 from qcgen.requantize.means import MeanLine, fit_mean_line
 

@@ -9,9 +9,8 @@ from qcgen.errors import prove
 from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatSoftmax, IntegerLogSoftmax, IntegerSoftmax, Operator, Softmax, WideSoftmax
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, number, words
 from qcgen.kernels.portable.rows import RowsCall, in_place, rows_call
-from qcgen.kernels.portable.words import words
 
 MOST_BITS = 15
 """Of a factor that times 2^40 through a significand of 24 bits stays in 32 bits."""

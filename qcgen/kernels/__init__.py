@@ -30,8 +30,7 @@ from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
-from qcgen.kernels.portable.float_output import FLOAT_OUTPUT
-from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_UNARY
+from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_OUTPUT, FLOAT_UNARY
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT

@@ -13,8 +13,8 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.portable.activation import NumberFunction, number_function
 from qcgen.kernels.portable.conv import PixelBlocks, pixel_blocks
+from qcgen.kernels.portable.float_pointwise import NumberFunction, number_function
 from qcgen.kernels.text import Described, counted, described, window_shape
 from qcgen.kernels.windows import CopyWindow, copy_window
 

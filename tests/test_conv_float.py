@@ -15,7 +15,7 @@ from qcgen.ir.plan import Options
 from qcgen.ir.program import Conv, ConvGeometry, FloatActivation, Program, RawAccumulator, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import Setting
-from qcgen.kernels.portable.conv_float import CONV_FLOAT, chunks
+from qcgen.kernels.portable.conv import CONV_FLOAT, chunks
 from qcgen.kernels.portable.float_pointwise import number_function
 from qcgen.plan import plan
 from qcgen.reference import evaluate

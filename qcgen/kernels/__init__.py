@@ -24,8 +24,7 @@ from qcgen.kernels.arm_mve.other_operators import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
-from qcgen.kernels.portable.conv import CONV, POINTWISE
-from qcgen.kernels.portable.conv_float import CONV_FLOAT
+from qcgen.kernels.portable.conv import CONV, CONV_FLOAT, POINTWISE
 from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC

@@ -8,8 +8,7 @@ from qcgen.cores import TARGETS, Target
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import Call, Plan
 from qcgen.ir.program import Dequantize, Quantize
-from qcgen.kernels.portable.rows import RowsCall
-from qcgen.kernels.portable.softmax import BY_DIVISION
+from qcgen.kernels.portable.rows import BY_DIVISION, RowsCall
 from qcgen.options import spelt
 
 SAME_STEPS = {

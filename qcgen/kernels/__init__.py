@@ -33,7 +33,6 @@ from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_OUTPUT, F
 from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
-from qcgen.kernels.portable.normalization import FLOAT_INSTANCE_NORM, FLOAT_LAYER_NORM, INSTANCE_NORM, LAYER_NORM
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
 from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
@@ -45,8 +44,18 @@ from qcgen.kernels.portable.reduce import (
     MEAN_OF_ROWS,
     REDUCE,
 )
+from qcgen.kernels.portable.rows import (
+    FLOAT_INSTANCE_NORM,
+    FLOAT_LAYER_NORM,
+    FLOAT_SOFTMAX,
+    INSTANCE_NORM,
+    INTEGER_LOG_SOFTMAX,
+    INTEGER_SOFTMAX,
+    LAYER_NORM,
+    SOFTMAX,
+    WIDE_SOFTMAX,
+)
 from qcgen.kernels.portable.selection import ARG_MAX, EMBEDDING, GATHER_ELEMENTS, SELECT, TOP_K
-from qcgen.kernels.portable.softmax import FLOAT_SOFTMAX, INTEGER_LOG_SOFTMAX, INTEGER_SOFTMAX, SOFTMAX, WIDE_SOFTMAX
 from qcgen.kernels.scalar.conv import CONV as SCALAR_CONV
 from qcgen.kernels.scalar.dense import DENSE as SCALAR_DENSE
 from qcgen.kernels.scalar.depthwise import DEPTHWISE as SCALAR_DEPTHWISE

@@ -30,11 +30,10 @@ from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_OUTPUT, FLOAT_UNARY
-from qcgen.kernels.portable.interpolate import INTERPOLATE
 from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
 from qcgen.kernels.portable.orion import ORION_CONV
-from qcgen.kernels.portable.pool import AVERAGE_POOL, MAX_POOL
+from qcgen.kernels.portable.pool import AVERAGE_POOL, INTERPOLATE, MAX_POOL
 from qcgen.kernels.portable.recurrent import DYNAMIC_LSTM, INTEGER_LSTM, RECURRENT
 from qcgen.kernels.portable.reduce import (
     FLOAT_MEAN,

@@ -1,4 +1,7 @@
-"""portable/max_pool and average_pool: windows of images, quantized or float32, channels last or first."""
+"""portable/max_pool, average_pool: windows of images, quantized or float32, channels last or first.
+
+portable/interpolate: images of codes that are resized bilinearly, in integers.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ import numpy as np
 from qcgen.arithmetic import Quantization, dequantize
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import AveragePool, Operator, Tensor
+from qcgen.ir.program import AveragePool, Between, Interpolate, Operator, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, word, words
+from qcgen.kernels.loop_nest import strides
 from qcgen.kernels.pooling import (
     MaxPoolContext,
     Nested,
@@ -166,3 +170,54 @@ def _quantization(tensor: Tensor) -> Quantization:
 
 MAX_POOL = Kernel("portable/max_pool", MaxPoolContext, frozenset(), why_not_max, prepare_max)
 AVERAGE_POOL = Kernel("portable/average_pool", AveragePoolContext, frozenset(), why_not_average, prepare_average)
+
+
+IMAGE_AXES = ("image", "row", "column", "channel")
+
+
+@dataclass(frozen=True)
+class InterpolateContext(Context):
+    """An image resized bilinearly."""
+
+    template: ClassVar[str] = "kernels/portable/interpolate.c.jinja"
+
+    type: str  # of C, of both images
+    batch: int  # images
+    rows: int  # of y
+    columns: int  # of y
+    channels: int  # of both
+    x_steps: tuple[tuple[str, int], ...]  # by axis: from one place to the next, in elements; 1 for all others
+    y_steps: tuple[tuple[str, int], ...]  # the same of y
+
+
+def why_not_interpolate(op: Operator, _setting: Setting) -> str | None:
+    """Serves every bilinear resizing of codes."""
+    return None if isinstance(op, Interpolate) else f"{op.op_type} does not resize an image bilinearly"
+
+
+def prepare_interpolate(op: Operator, setting: Setting) -> Prepared:
+    """Tables of where rows and columns of y lie in x; images in any order."""
+    assert isinstance(op, Interpolate)
+    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
+    constants = (*_tables("row", op.down, x[1]), *_tables("column", op.across, x[2]))
+    context = InterpolateContext(
+        type=op.x.dtype.c,
+        batch=op.y.shape[0],
+        rows=op.y.shape[1],
+        columns=op.y.shape[2],
+        channels=op.y.shape[3],
+        x_steps=tuple(zip(IMAGE_AXES, x, strict=True)),
+        y_steps=tuple(zip(IMAGE_AXES, y, strict=True)),
+    )
+    return Prepared(constants, context, (), Certificate())
+
+
+def _tables(axis: str, by: Between, step: int) -> tuple[Constants, ...]:
+    first = np.array(by.first) * step
+    return (
+        Constants(f"{axis}s", "int32_t", first, f"where the {axis} before each {axis} of y begins in x."),
+        Constants(f"{axis}_parts", "int16_t", np.array(by.part), f"how far behind it each {axis} lies, in 1024ths."),
+    )
+
+
+INTERPOLATE = Kernel("portable/interpolate", InterpolateContext, frozenset(), why_not_interpolate, prepare_interpolate)

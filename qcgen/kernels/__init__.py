@@ -25,10 +25,17 @@ from qcgen.kernels.host import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
 from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
 from qcgen.kernels.portable.conv import CONV, CONV_FLOAT, POINTWISE
-from qcgen.kernels.portable.convert import CONVERT, DEQUANTIZE, QUANTIZE
+from qcgen.kernels.portable.convert import (
+    CONVERT,
+    DEQUANTIZE,
+    DYNAMIC_PARAMETER,
+    DYNAMIC_QUANTIZE,
+    EXTREMES,
+    QUANTIZE,
+    ZERO_POINT_CORRECTION,
+)
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
-from qcgen.kernels.portable.dynamic import DYNAMIC_PARAMETER, DYNAMIC_QUANTIZE, EXTREMES, ZERO_POINT_CORRECTION
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_OUTPUT, FLOAT_UNARY
 from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT

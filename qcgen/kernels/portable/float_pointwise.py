@@ -39,7 +39,7 @@ from qcgen.kernels.loop_nest import (
     ordered,
     strides,
 )
-from qcgen.kernels.portable.dynamic import corrected_sums, sums_of_weights, wraps
+from qcgen.kernels.portable.convert import corrected_sums, sums_of_weights, wraps
 
 _STANDARD = {
     "Abs": "fabsf",

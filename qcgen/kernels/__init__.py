@@ -23,7 +23,15 @@ from qcgen.kernels.arm_mve.other_operators import MATMUL as MVE_MATMUL
 from qcgen.kernels.arm_mve.other_operators import MAX_POOL as MVE_MAX_POOL
 from qcgen.kernels.host import CONV as HOST_CONV
 from qcgen.kernels.kernel import COMMON_NAMES, Constants, Kernel, Prepared, Scratch, Setting, TileWeights
-from qcgen.kernels.portable.binary import INTEGER_BINARY, INTEGER_UNARY, QUANTIZED_BINARY, WIDE_BINARY
+from qcgen.kernels.portable.code_pointwise import (
+    CHANNEL_LOOKUP,
+    CLAMP,
+    INTEGER_BINARY,
+    INTEGER_UNARY,
+    LOOKUP,
+    QUANTIZED_BINARY,
+    WIDE_BINARY,
+)
 from qcgen.kernels.portable.conv import CONV, CONV_FLOAT, POINTWISE
 from qcgen.kernels.portable.convert import (
     CONVERT,
@@ -37,7 +45,6 @@ from qcgen.kernels.portable.convert import (
 from qcgen.kernels.portable.copy import COPY
 from qcgen.kernels.portable.depthwise import DEPTHWISE_NCHW, DEPTHWISE_NHWC
 from qcgen.kernels.portable.float_pointwise import FLOAT_BINARY, FLOAT_OUTPUT, FLOAT_UNARY
-from qcgen.kernels.portable.lookup import CHANNEL_LOOKUP, CLAMP, LOOKUP
 from qcgen.kernels.portable.matmul import MATMUL, MATMUL_FLOAT
 from qcgen.kernels.portable.orion import ORION_CONV
 from qcgen.kernels.portable.pool import AVERAGE_POOL, INTERPOLATE, MAX_POOL

@@ -30,7 +30,7 @@ class Nibbles:
     is_odd: bool  # the upper half of a row's last byte is empty
 
 
-def fits_nibbles(weights: Int64s) -> bool:
+def _fits_nibbles(weights: Int64s) -> bool:
     """Whether integers are close enough together for 4 bits, and so many that flash is saved."""
     return bool(weights.max() - weights.min() < LEVELS) and weights.size // 2 >= LEAST_SAVED
 
@@ -127,12 +127,12 @@ def pack(
     of 4 bits, c is the middle of all codes.
     """
     difference = weight_differences(op)
-    is_nibbles = unpacks and setting.optimize == "size" and fits_nibbles(op.weights.astype(np.int64))
+    is_nibbles = unpacks and setting.optimize == "size" and _fits_nibbles(op.weights.astype(np.int64))
     is_whole = whole_weights or op.weights.dtype == np.int16
     fits = (difference.min(axis=1) >= -128) & (difference.max(axis=1) <= 127) | is_whole
     zero_point = op.w_zero_point.astype(np.int64)
     center = np.where(fits, zero_point, 0 if op.weights.dtype == np.int8 else 128)
-    if is_nibbles and not fits_nibbles(difference):
+    if is_nibbles and not _fits_nibbles(difference):
         center = np.full_like(zero_point, int(op.weights.min()) + LEVELS // 2)
     stored = difference + (zero_point - center)[:, None]
     correction = center - zero_point

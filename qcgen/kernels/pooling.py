@@ -284,7 +284,7 @@ def why_no_mean(op: Operator) -> str | None:
 
 def prepare_mean(op: GlobalAveragePool, requantize: Requantize | RoundOnce, setting: Setting) -> Mean:
     """The output step of means of codes, with its certificate."""
-    interval = interval_of(op)
+    interval = _interval_of(op)
     scale = "x_scale / (pixels * y_scale)"
     if isinstance(requantize, RoundOnce):
         epilogue = prepare_round_once(requantize, op.y.dtype.c, interval, scale)
@@ -307,7 +307,7 @@ def prepare_mean(op: GlobalAveragePool, requantize: Requantize | RoundOnce, sett
     return Mean(int(start[0]), epilogue, certificate)
 
 
-def interval_of(op: GlobalAveragePool) -> AccumulatorInterval:
+def _interval_of(op: GlobalAveragePool) -> AccumulatorInterval:
     """The interval of the sums of (x - x_zero_point), (1,)."""
     zero_point = op.x.zero_point or 0
     lo, hi = (np.array([op.pixels * (end - zero_point)]) for end in (op.x.dtype.low, op.x.dtype.high))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import limits, matrices, ranges
-from qcgen.check.conv import conv_spec
+from qcgen.check import layers, limits, ranges
+from qcgen.check.layers import DYNAMIC, GRU, LSTM, conv_spec
 from qcgen.check.limits import flag, one_of
 from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, Q8, Spec, Types
 from qcgen.check.ranges import at, between, in_range
-from qcgen.check.recurrent import DYNAMIC, GRU, LSTM
 from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, TEXT, Signature, of_onnx
 from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN
 from qcgen.infer.arithmetic import DYNAMIC_LSTM
@@ -123,8 +122,8 @@ STANDARD: dict[str, Spec] = {
         (FLOAT, FLOAT, FLOAT),
         constant=("B", "C"),
         extra=(
-            matrices.bias_of_columns,
-            matrices.finite_factors,
+            layers.bias_of_columns,
+            layers.finite_factors,
             limits.finite_constants,
             ranges.multiplier_between_in_range,
         ),
@@ -147,8 +146,8 @@ STANDARD: dict[str, Spec] = {
     "MatMul": Spec(
         (FLOAT, FLOAT),
         extra=(
-            matrices.no_vectors,
-            matrices.sums_between_fit,
+            layers.no_vectors,
+            layers.sums_between_fit,
             limits.finite_constants,
             ranges.multiplier_between_in_range,
         ),
@@ -158,7 +157,7 @@ STANDARD: dict[str, Spec] = {
         constant=("b_zero_point",),
         numbers=("a_zero_point",),
         same=(("a_zero_point", "A"), ("b_zero_point", "B")),
-        extra=(matrices.products, matrices.computed_zero_point),
+        extra=(layers.products_of_codes, layers.computed_zero_point),
     ),
     "MaxPool": MAX_POOL,
     "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.products, between(2)))),
@@ -176,7 +175,7 @@ STANDARD: dict[str, Spec] = {
         numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "a"), ("b_zero_point", "b")),
-        extra=(matrices.products, ranges.multiplier_in_range("a_scale", "b_scale", "y_scale")),
+        extra=(layers.products_of_codes, ranges.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
     "ReduceL2": replace(REDUCE, extra=(limits.norm_of_something,)),
@@ -228,11 +227,11 @@ MICROSOFT: dict[str, Spec] = {
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "A"), ("b_zero_point", "B"), ("y_zero_point", "A")),
         extra=(
-            matrices.columns,
-            matrices.bias_of_columns,
+            layers.scales_of_columns,
+            layers.bias_of_columns,
             ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
-            matrices.quantized_once,
-            matrices.positive_alpha,
+            layers.quantized_once,
+            layers.positive_alpha,
         ),
         signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
     ),

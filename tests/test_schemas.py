@@ -9,8 +9,8 @@ from models import node_model
 from onnx import helper
 
 import qcgen
-from qcgen.check import signature
-from qcgen.check.signature import INTEGER, INTEGERS, NUMBERS, TEXT, fits, kind_of, of_onnx
+from qcgen.check import node
+from qcgen.check.node import INTEGER, INTEGERS, NUMBERS, TEXT, fits, kind_of, of_onnx
 from qcgen.errors import ModelRejected
 from qcgen.reference import evaluate
 from qcgen.schemas import NEWEST_READ, version_at, versions
@@ -43,7 +43,7 @@ def test_a_signature_has_what_any_opset_that_is_read_has():
 @NEEDS
 def test_what_came_after_the_newest_opset_that_was_read_is_unknown(monkeypatch):
     assert "mode" in of_onnx("SpaceToDepth").attributes
-    monkeypatch.setattr(signature, "NEWEST_READ", 27)
+    monkeypatch.setattr(node, "NEWEST_READ", 27)
     assert set(of_onnx.__wrapped__("SpaceToDepth").attributes) == {"blocksize"}
 
 

@@ -9,9 +9,22 @@ from math import isfinite, isnan, prod
 import numpy as np
 
 from qcgen.check.limits import auto_pad_exists, finite_constants, flag, one_of
-from qcgen.check.node import FLOAT, Q8, NodeView, Spec, number_kind
+from qcgen.check.node import (
+    FLOAT,
+    INTEGER,
+    NUMBER,
+    NUMBERS,
+    Q8,
+    TEXT,
+    TEXTS,
+    NodeView,
+    Signature,
+    Spec,
+    fits,
+    number_kind,
+    of_onnx,
+)
 from qcgen.check.ranges import between, multiplier_between_in_range, multiplier_in_range
-from qcgen.check.signature import INTEGER, NUMBER, NUMBERS, TEXT, TEXTS, Signature, fits, of_onnx
 from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvKind, ConvSpelling
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS

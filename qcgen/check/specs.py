@@ -7,9 +7,21 @@ from dataclasses import replace
 from qcgen.check import layers, limits, ranges
 from qcgen.check.layers import DYNAMIC, GRU, LSTM, conv_spec
 from qcgen.check.limits import flag, one_of
-from qcgen.check.node import CODES, CODES_OR_FLOAT, FLOAT, Q8, Spec, Types
+from qcgen.check.node import (
+    CODES,
+    CODES_OR_FLOAT,
+    FLOAT,
+    INTEGER,
+    INTEGERS,
+    NUMBER,
+    Q8,
+    TEXT,
+    Signature,
+    Spec,
+    Types,
+    of_onnx,
+)
 from qcgen.check.ranges import at, between, in_range
-from qcgen.check.signature import INTEGER, INTEGERS, NUMBER, TEXT, Signature, of_onnx
 from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN
 from qcgen.infer.arithmetic import DYNAMIC_LSTM
 from qcgen.ir.types import DType

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from qcgen.check.flow import float_problems
 from qcgen.check.model import (
     boundary_problems,
     contradictions,
+    float_problems,
     import_problems,
     named_nodes,
     shape_nodes,

@@ -18,7 +18,7 @@ from marks import some_at_first
 
 import qcgen
 from qcgen.cli import main, table
-from qcgen.cli.bench_text import as_text
+from qcgen.cli.bench import as_text
 from qcgen.cli.table import fitted
 from qcgen.cores import BOARDS
 from qcgen.emulate import measure, random_feeds

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qcgen.cli import main
-from qcgen.cli.project import KEYS
+from qcgen.cli.compile import KEYS
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 PROJECT = f"""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from qcgen.convolutions import NHWC_DOMAIN
-from qcgen.infer import arithmetic, shape, window
+from qcgen.infer import arithmetic, shape
 from qcgen.infer.arithmetic import broadcasted, like_first
 from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
 from qcgen.ir.graph import Dim, Graph, Node, Value
@@ -29,13 +29,13 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
     ("", "Add Div Mod Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
     ("", "ArgMax ArgMin", rule(shape.arg_max, DType.INT64)),
-    ("", "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
+    ("", "AveragePool MaxPool", rule(shape.pooling, 0, DType.INT64)),
     ("", "Cast", rule(like_first, arithmetic.cast)),
     ("", "Concat", rule(shape.concat, 0)),
     ("", "Constant", arithmetic.constant),
     ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), arithmetic.filling)),
-    ("", "Conv", rule(window.convolution, 0)),
-    ("", "ConvInteger", rule(window.convolution, DType.INT32)),
+    ("", "Conv", rule(shape.convolution, 0)),
+    ("", "ConvInteger", rule(shape.convolution, DType.INT32)),
     ("", "DepthToSpace", rule(shape.depth_to_space, 0)),
     ("", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
     ("", "Dropout", rule(like_first, 0, DType.BOOL)),
@@ -46,7 +46,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "GatherElements", rule(shape.gather_elements, 0)),
     ("", "GRU LSTM", arithmetic.recurrent),
     ("", "Gemm", rule(arithmetic.gemm, 0)),
-    ("", "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
+    ("", "GlobalAveragePool GlobalMaxPool", rule(shape.global_pooling, 0)),
     ("", "If", arithmetic.branches),
     ("", "InstanceNormalization", rule(arithmetic.instance_normalization, 0)),
     ("", "LayerNormalization", rule(arithmetic.layer_normalization, 0)),
@@ -56,7 +56,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "Max Min", rule(broadcasted, 0)),
     ("", "PRelu", rule(arithmetic.prelu, 0)),
     ("", "Pad", rule(shape.pad, 0, keeps_rank=True)),
-    ("", "QLinearConv", rule(window.convolution, 7, of=CODES)),
+    ("", "QLinearConv", rule(shape.convolution, 7, of=CODES)),
     ("", "QLinearMatMul", rule(arithmetic.matmul, 7, of=CODES)),
     ("", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
     ("", "Range", rule(shape.range_, 0)),
@@ -75,21 +75,21 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "Where", rule(broadcasted, (1, 2), of=slice(3))),
     ("com.microsoft", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
     ("com.microsoft", "DynamicQuantizeLSTM", arithmetic.recurrent),
-    ("com.microsoft", "FusedConv NhwcFusedConv", rule(window.convolution, 0)),
+    ("com.microsoft", "FusedConv NhwcFusedConv", rule(shape.convolution, 0)),
     ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QuickGelu", rule(like_first, 0)),
     ("com.microsoft", "MatMulNBits", rule(arithmetic.matmul_of_blocks, 0)),
-    ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(window.pooling, 0, DType.INT64)),
+    ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(shape.pooling, 0, DType.INT64)),
     ("com.microsoft", "QGemm", rule(arithmetic.gemm, arithmetic.quantized_product, of=CODES)),
     ("com.microsoft", "QLinearAdd QLinearMul", rule(broadcasted, (0, 3), of=CODES)),
     ("com.microsoft", "QLinearConcat", rule(shape.concat, 1, of=slice(2, None, 3))),
-    ("com.microsoft", "QLinearConv", rule(window.convolution, 7, of=CODES)),
-    ("com.microsoft", "QLinearGlobalAveragePool", rule(window.global_pooling, 0)),
+    ("com.microsoft", "QLinearConv", rule(shape.convolution, 7, of=CODES)),
+    ("com.microsoft", "QLinearGlobalAveragePool", rule(shape.global_pooling, 0)),
     ("com.microsoft", "QLinearSoftmax", rule(arithmetic.softmax, 0)),
     ("com.microsoft", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
-    (NHWC_DOMAIN, "AveragePool MaxPool", rule(window.pooling, 0, DType.INT64)),
-    (NHWC_DOMAIN, "Conv", rule(window.convolution, 0)),
-    (NHWC_DOMAIN, "GlobalAveragePool GlobalMaxPool", rule(window.global_pooling, 0)),
-    (NHWC_DOMAIN, "QLinearConv", rule(window.convolution, 7, of=CODES)),
+    (NHWC_DOMAIN, "AveragePool MaxPool", rule(shape.pooling, 0, DType.INT64)),
+    (NHWC_DOMAIN, "Conv", rule(shape.convolution, 0)),
+    (NHWC_DOMAIN, "GlobalAveragePool GlobalMaxPool", rule(shape.global_pooling, 0)),
+    (NHWC_DOMAIN, "QLinearConv", rule(shape.convolution, 7, of=CODES)),
 )
 """The domain and the names of operators that have one rule, and that."""
 

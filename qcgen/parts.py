@@ -9,8 +9,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from qcgen.convolutions import spelling_of
 from qcgen.errors import ModelRejected, Problem
+from qcgen.geometry import spelling_of
 from qcgen.ir.graph import Dim, Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.options import spelt

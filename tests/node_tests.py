@@ -25,7 +25,7 @@ import onnx
 import qcgen
 from qcgen.check.specs import SPECS
 from qcgen.cli.table import number, table
-from qcgen.convolutions import CONVOLUTIONS
+from qcgen.geometry import CONVOLUTIONS
 from qcgen.ir.element_types import ELEMENT_TYPES
 from qcgen.ir.types import Array
 from qcgen.load.nodes import IN_BYTES

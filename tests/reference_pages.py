@@ -29,8 +29,8 @@ from qcgen.chips import Chip, Fit
 from qcgen.cli import COMMANDS
 from qcgen.cli.ops import TYPES, operators
 from qcgen.cli.options import add_compile_options
-from qcgen.convolutions import CONVOLUTIONS
 from qcgen.emulate import Measurement, NodeCost
+from qcgen.geometry import CONVOLUTIONS
 from qcgen.lower import LOWERINGS
 from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS

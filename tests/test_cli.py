@@ -20,8 +20,8 @@ from qcgen import cli
 from qcgen.check import since
 from qcgen.chips import CHIPS
 from qcgen.cli import main, options
-from qcgen.convolutions import CONVOLUTIONS
 from qcgen.cores import TARGETS
+from qcgen.geometry import CONVOLUTIONS
 from qcgen.lower import LOWERINGS
 from qcgen.options import GROUPS
 

@@ -25,7 +25,7 @@ from onnx import ModelProto, helper
 
 import qcgen
 from qcgen.check.specs import SPECS
-from qcgen.convolutions import CONVOLUTIONS
+from qcgen.geometry import CONVOLUTIONS
 
 
 def test_mutation_starts_from_every_operator():

@@ -20,7 +20,7 @@ import qcgen
 from qcgen import check, infer, lower
 from qcgen.check.specs import SPECS, signature_of
 from qcgen.compiler import read
-from qcgen.convolutions import CONVOLUTIONS
+from qcgen.geometry import CONVOLUTIONS
 from qcgen.ir.program import FloatOutput, Operator, Program
 from qcgen.reference import evaluate
 from qcgen.rewrite import FOLDS_AT_FIRST

@@ -25,9 +25,8 @@ from qcgen.check.node import (
     of_onnx,
 )
 from qcgen.check.ranges import between, multiplier_between_in_range, multiplier_in_range
-from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, ConvKind, ConvSpelling
 from qcgen.errors import Problem
-from qcgen.geometry import AUTO_PADS
+from qcgen.geometry import ACTIVATIONS, AUTO_PADS, CONVOLUTIONS, ConvKind, ConvSpelling
 from qcgen.infer.arithmetic import DIRECTIONS
 from qcgen.infer.facts import counted, shape_text
 from qcgen.intervals import INT32_MAX

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod
 
-from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import Problem
+from qcgen.geometry import NHWC_DOMAIN
 from qcgen.infer.facts import Shape, contradict, listed, shape_text
 from qcgen.ir.graph import MOST_ELEMENTS, Graph, Node, Value
 from qcgen.ir.types import DType

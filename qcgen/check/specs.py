@@ -22,7 +22,7 @@ from qcgen.check.node import (
     of_onnx,
 )
 from qcgen.check.ranges import at, between, in_range
-from qcgen.convolutions import CONVOLUTIONS, NHWC_DOMAIN
+from qcgen.geometry import CONVOLUTIONS, NHWC_DOMAIN
 from qcgen.infer.arithmetic import DYNAMIC_LSTM
 from qcgen.ir.types import DType
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qcgen.convolutions import ConvSpelling
+    from qcgen.geometry import ConvSpelling
 
 INTERNAL = "qcgen"
 """The domain of operators that rewriting makes; no model has them."""
@@ -44,7 +44,7 @@ def run(_args: argparse.Namespace) -> int:
 def operators() -> list[tuple[str, str, str, str, str]]:
     """The rows: everything that can be lowered."""
     from qcgen.check import since
-    from qcgen.convolutions import CONVOLUTIONS
+    from qcgen.geometry import CONVOLUTIONS
     from qcgen.lower import LOWERINGS
 
     rows = []
@@ -74,7 +74,7 @@ def _layout(spelling: ConvSpelling) -> str:
 
 
 def _notes(spelling: ConvSpelling) -> str:
-    from qcgen.convolutions import ACTIVATIONS, ConvKind
+    from qcgen.geometry import ACTIVATIONS, ConvKind
 
     kinds = {
         ConvKind.QUANTIZED: "int8 or uint8 to int8 or uint8, requantized per tensor or per output channel",

@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace) -> int:
 def _subjects(args: argparse.Namespace, model: str) -> tuple[list[Artifact], list[ModelRejected]]:
     """What is to be verified of a model, and the convolutions among it that cannot be compiled."""
     from qcgen.cli.artifacts import compiled, read_model
-    from qcgen.convolutions import spelling_of
+    from qcgen.geometry import spelling_of
 
     graph = read_model(args, model)
     convolutions = [node.name for node in graph.nodes if spelling_of(node) is not None]

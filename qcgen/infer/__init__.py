@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from qcgen.convolutions import NHWC_DOMAIN
+from qcgen.geometry import NHWC_DOMAIN
 from qcgen.infer import arithmetic, shape
 from qcgen.infer.arithmetic import broadcasted, like_first
 from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule

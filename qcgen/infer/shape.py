@@ -7,8 +7,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from qcgen.convolutions import CONVOLUTIONS, layout_of, layout_of_pool
-from qcgen.geometry import window_of
+from qcgen.geometry import CONVOLUTIONS, layout_of, layout_of_pool, window_of
 from qcgen.infer.facts import (
     AGAIN,
     Facts,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.convolutions import NHWC_DOMAIN
 from qcgen.errors import ModelRejected, Problem
+from qcgen.geometry import NHWC_DOMAIN
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.program import (
     AveragePool,

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from qcgen.convolutions import ACTIVATIONS, CONVOLUTIONS, layout_of
-from qcgen.geometry import WindowAxis, window_of
+from qcgen.geometry import ACTIVATIONS, CONVOLUTIONS, WindowAxis, layout_of, window_of
 from qcgen.intervals.windows import window_numbers, window_sums
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import (

@@ -9,8 +9,7 @@ import numpy as np
 
 from qcgen import arithmetic
 from qcgen.arithmetic import exact_multiplier
-from qcgen.convolutions import NHWC_DOMAIN, layout_of_pool
-from qcgen.geometry import WindowAxis
+from qcgen.geometry import NHWC_DOMAIN, WindowAxis, layout_of_pool
 from qcgen.ir.program import (
     AveragePool,
     ConvGeometry,

@@ -31,7 +31,7 @@ from qcgen.cli.ops import TYPES, operators
 from qcgen.cli.options import add_compile_options
 from qcgen.emulate import Measurement, NodeCost
 from qcgen.geometry import CONVOLUTIONS
-from qcgen.lower import LOWERINGS
+from qcgen.lower import LOWERINGS, Lowering
 from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.tflite import LOWERINGS as TFLITE
@@ -42,17 +42,19 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 
 FAMILIES = {
-    "Convolutions": "conv",
-    "Products of matrices": "linear",
-    "Sums, products, borders": "elementwise",
-    "Pooling": "pool",
-    "Reductions, softmax, normalization": "reduction",
+    "Convolutions": "lower_conv lower_conv_integer",
+    "Products of matrices": "lower_gemm lower_matmul lower_matmul_integer",
+    "Sums, products, borders": """lower_binary lower_cast lower_dequantize lower_dynamic_quantize lower_quantize
+    lower_same""",
+    "Pooling": "lower_average_pool lower_global_average_pool lower_global_max_pool lower_max_pool",
+    "Reductions, softmax, normalization": """lower_arg_max lower_instance_norm lower_layer_norm lower_reduce
+    lower_softmax lower_top_k""",
     "Recurrent layers": "recurrent",
     "Movement": "movement",
-    "Functions": "float_functions",
-    "Comparisons and choices": "truth",
+    "Functions": "lower_choice lower_function lower_power lower_prelu lower_qlinear_function",
+    "Comparisons and choices": "lower_comparison lower_logic lower_where",
 }
-"""Sections of docs/operators.md, and the modules of ``qcgen.lower`` that lower their operators."""
+"""Sections of docs/operators.md, and what lowers their operators: functions of ``qcgen.lower``, or a whole module."""
 
 REWRITTEN = {
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
@@ -92,8 +94,8 @@ def _operators() -> str:
         "Inputs under *constant* must be known when the model is compiled.",
     ]
     rows = {(("" if domain == "ai.onnx" else domain), op_type): facts for domain, op_type, *facts in operators()}
-    for title, module in FAMILIES.items():
-        keys = [key for key in rows if key in LOWERINGS and LOWERINGS[key].__module__.rpartition(".")[2] == module]
+    for title, lowered_by in FAMILIES.items():
+        keys = [key for key in rows if key in LOWERINGS and not _names(LOWERINGS[key]).isdisjoint(lowered_by.split())]
         sections += [f"## {title}", _table(("operator", "constant", "computes"), _rows(keys, rows))]
     sections += [
         "## Operators that become others",
@@ -115,6 +117,11 @@ def _operators() -> str:
         _table(("operator", "computes"), read),
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _names(lowering: Lowering) -> set[str]:
+    """Of the function, and of its module."""
+    return {lowering.__name__, lowering.__module__.rpartition(".")[2]}
 
 
 def _rows(keys: Iterable[tuple[str, str]], facts: dict[tuple[str, str], list[str]]) -> list[tuple[str, ...]]:

@@ -29,7 +29,6 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array
 from qcgen.lower import elementwise, float_functions, linear, movement, pool, recurrent, reduction, truth
 from qcgen.lower.codes import is_in_float
-from qcgen.lower.conv import lower_conv, lower_conv_integer
 from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
 from qcgen.lower.source import Source, tensor_of
@@ -49,12 +48,12 @@ _BY_LOWERING: Mapping[Lowering, str] = {
     float_functions.lower_power: "Pow",
     float_functions.lower_prelu: "PRelu",
     float_functions.lower_qlinear_function: "com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid",
+    linear.lower_conv: f"""Conv QLinearConv com.microsoft.FusedConv com.microsoft.NhwcFusedConv
+    com.microsoft.QLinearConv {NHWC_DOMAIN}.Conv {NHWC_DOMAIN}.QLinearConv""",
+    linear.lower_conv_integer: "ConvInteger",
     linear.lower_gemm: "Gemm com.microsoft.QGemm",
     linear.lower_matmul: "MatMul QLinearMatMul",
     linear.lower_matmul_integer: "MatMulInteger",
-    lower_conv: f"""Conv QLinearConv com.microsoft.FusedConv com.microsoft.NhwcFusedConv com.microsoft.QLinearConv
-    {NHWC_DOMAIN}.Conv {NHWC_DOMAIN}.QLinearConv""",
-    lower_conv_integer: "ConvInteger",
     movement.lower_concat: "Concat",
     movement.lower_depth_to_space: "DepthToSpace",
     movement.lower_expand: "Expand",

@@ -10,7 +10,7 @@ from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Conv, Int64s, OrionConv, Requantize, Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.lower.conv import conv_geometry, lower_conv
+from qcgen.lower.linear import conv_geometry, lower_conv
 from qcgen.lower.source import Source
 from qcgen.options import spelt
 from qcgen.orion import MAGNITUDE_MAX, accumulators, multiply, safe_accumulators

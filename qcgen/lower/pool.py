@@ -23,7 +23,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Layout
 from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
-from qcgen.lower.conv import channels_of, cropped, geometry_of, spatial
+from qcgen.lower.linear import channels_of, cropped, geometry_of, spatial
 from qcgen.lower.source import Source, quantization_of
 
 

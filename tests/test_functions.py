@@ -13,7 +13,7 @@ import qcgen
 from qcgen import functions
 from qcgen.arithmetic import ONNXRUNTIME
 from qcgen.ir.program import ChannelLookup, Lookup
-from qcgen.lower.float_functions import FUNCTIONS as LOWERED
+from qcgen.lower.elementwise import FUNCTIONS as LOWERED
 
 RECORDED = np.load(Path(__file__).parent / "data" / "onnxruntime" / "functions.npz")
 COMPUTED = {

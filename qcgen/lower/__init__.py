@@ -27,7 +27,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.lower import elementwise, float_functions, linear, movement, pool, recurrent, reduction, truth
+from qcgen.lower import elementwise, linear, movement, pool, recurrent, reduction
 from qcgen.lower.codes import is_in_float
 from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
@@ -44,10 +44,10 @@ _BY_LOWERING: Mapping[Lowering, str] = {
     elementwise.lower_dynamic_quantize: "DynamicQuantizeLinear",
     elementwise.lower_quantize: "QuantizeLinear com.microsoft.QuantizeLinear",
     elementwise.lower_same: "Dropout Identity",
-    float_functions.lower_choice: "Max Min",
-    float_functions.lower_power: "Pow",
-    float_functions.lower_prelu: "PRelu",
-    float_functions.lower_qlinear_function: "com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid",
+    elementwise.lower_choice: "Max Min",
+    elementwise.lower_power: "Pow",
+    elementwise.lower_prelu: "PRelu",
+    elementwise.lower_qlinear_function: "com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid",
     linear.lower_conv: f"""Conv QLinearConv com.microsoft.FusedConv com.microsoft.NhwcFusedConv
     com.microsoft.QLinearConv {NHWC_DOMAIN}.Conv {NHWC_DOMAIN}.QLinearConv""",
     linear.lower_conv_integer: "ConvInteger",
@@ -82,15 +82,15 @@ _BY_LOWERING: Mapping[Lowering, str] = {
     reduction.lower_reduce: "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum",
     reduction.lower_softmax: "LogSoftmax Softmax com.microsoft.QLinearSoftmax",
     reduction.lower_top_k: "TopK",
-    truth.lower_comparison: " ".join(truth.KINDS),
-    truth.lower_logic: "And Not Or Xor",
-    truth.lower_where: "Where",
+    elementwise.lower_comparison: " ".join(elementwise.COMPARISONS),
+    elementwise.lower_logic: "And Not Or Xor",
+    elementwise.lower_where: "Where",
 }
 
 LOWERINGS: Mapping[tuple[str, str], Lowering] = dict(
     sorted(
         {
-            **dict.fromkeys(float_functions.FUNCTIONS, float_functions.lower_function),
+            **dict.fromkeys(elementwise.FUNCTIONS, elementwise.lower_function),
             **{
                 (operator.rpartition(".")[0], operator.rpartition(".")[2]): lowering
                 for lowering, operators in _BY_LOWERING.items()
@@ -118,7 +118,7 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         raise ModelRejected([Problem("model", what, hint)])
     bits = NUMERICS[numerics]
     graph, copies = _constants_as_outputs(graph)
-    graph, read, written = truth.as_numbers(graph)
+    graph, read, written = elementwise.truth_as_numbers(graph)
     lowered = _lower_nodes(graph) if bits is None else _lower_orion_nodes(graph, bits, numerics)
     lowered, constants = _looked_up(lowered, graph.constants)
     operators = (*propagate([*read, *lowered, *written], constants), *copies)

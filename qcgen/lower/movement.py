@@ -12,7 +12,7 @@ from qcgen.arithmetic import Float32
 from qcgen.geometry import COORDINATES
 from qcgen.infer.shape import split_evenly
 from qcgen.ir.program import Concat, Embedding, GatherElements, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
-from qcgen.lower.float_functions import lookup
+from qcgen.lower.elementwise import lookup
 from qcgen.lower.source import Source
 
 

@@ -27,7 +27,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.lower import elementwise, linear, movement, pool, recurrent, reduction
+from qcgen.lower import elementwise, linear, movement, recurrent, reduction
 from qcgen.lower.codes import is_in_float
 from qcgen.lower.orion import convolutions_of_codes, lower_orion
 from qcgen.lower.propagate import propagate
@@ -68,11 +68,11 @@ _BY_LOWERING: Mapping[Lowering, str] = {
     movement.lower_split: "Split",
     movement.lower_tile: "Tile",
     movement.lower_transpose: "Transpose",
-    pool.lower_average_pool: f"AveragePool com.microsoft.QLinearAveragePool {NHWC_DOMAIN}.AveragePool",
-    pool.lower_global_average_pool: f"""GlobalAveragePool com.microsoft.QLinearGlobalAveragePool
+    reduction.lower_average_pool: f"AveragePool com.microsoft.QLinearAveragePool {NHWC_DOMAIN}.AveragePool",
+    reduction.lower_global_average_pool: f"""GlobalAveragePool com.microsoft.QLinearGlobalAveragePool
     {NHWC_DOMAIN}.GlobalAveragePool""",
-    pool.lower_global_max_pool: f"GlobalMaxPool {NHWC_DOMAIN}.GlobalMaxPool",
-    pool.lower_max_pool: f"MaxPool com.microsoft.NhwcMaxPool {NHWC_DOMAIN}.MaxPool",
+    reduction.lower_global_max_pool: f"GlobalMaxPool {NHWC_DOMAIN}.GlobalMaxPool",
+    reduction.lower_max_pool: f"MaxPool com.microsoft.NhwcMaxPool {NHWC_DOMAIN}.MaxPool",
     recurrent.lower_dynamic_lstm: "com.microsoft.DynamicQuantizeLSTM",
     recurrent.lower_gru: "GRU",
     recurrent.lower_lstm: "LSTM",

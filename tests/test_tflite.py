@@ -32,8 +32,8 @@ from tools import require_modules
 import qcgen
 from qcgen.cli import main
 from qcgen.tflite import LOWERINGS, lower_tflite, read_tflite
+from qcgen.tflite.graph import OPTIONS
 from qcgen.tflite.read import DamagedFile, FlatTable
-from qcgen.tflite.schema import OPTIONS
 
 ALL = MODELS | WIDE_MODELS
 RECORDED = np.load(Path(__file__).parent / "data" / "tflite" / "recorded.npz")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qcgen.tflite import read_tflite
-from qcgen.tflite.schema import OPERATORS
+from qcgen.tflite.graph import OPERATORS
 
 TYPES = {"resource": 13, "float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
 OPTION_TYPES = {

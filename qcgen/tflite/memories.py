@@ -23,10 +23,9 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.tflite.fixed_point import multiplier_of, round_twice
-from qcgen.tflite.graph import AGAIN, TfliteCodes
+from qcgen.tflite.graph import ACTIVATIONS, AGAIN, TfliteCodes
 from qcgen.tflite.operands import CONVERT_INT8, Refused, TfliteOperands
 from qcgen.tflite.products import TOO_LARGE, sums_of_products
-from qcgen.tflite.schema import ACTIVATIONS
 
 
 def lower_svdf(source: TfliteOperands) -> tuple[Operator, ...]:

@@ -10,8 +10,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
-from qcgen.tflite.schema import ACTIVATIONS
+from qcgen.tflite.graph import ACTIVATIONS, AGAIN, TfliteCodes, TfliteGraph
 
 
 class Refused(Exception):

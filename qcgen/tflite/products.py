@@ -26,9 +26,8 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.tflite.fixed_point import bounds, overflows, round_twice, rounded_up
-from qcgen.tflite.graph import AGAIN, TfliteCodes
+from qcgen.tflite.graph import AGAIN, PADDINGS, TfliteCodes
 from qcgen.tflite.operands import Refused, TfliteOperands
-from qcgen.tflite.schema import PADDINGS
 
 TOO_LARGE = "some input makes a sum leave int32, of which C++ does not say what TensorFlow Lite Micro computes"
 

@@ -15,8 +15,7 @@ import numpy as np
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Node, Origin, Value
 from qcgen.ir.types import Array, DType
-from qcgen.tflite.graph import AGAIN, TfliteCodes, TfliteGraph
-from qcgen.tflite.schema import EXTENDED, OPERATORS, OPTIONS, TYPES
+from qcgen.tflite.graph import AGAIN, EXTENDED, OPERATORS, OPTIONS, TYPES, TfliteCodes, TfliteGraph
 from qcgen.tflite.variables import kept_by, with_states
 
 IDENTIFIER = b"TFL3"

@@ -57,7 +57,6 @@ from qcgen.tflite.fixed_point import (
 )
 from qcgen.tflite.graph import AGAIN, TfliteGraph
 from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, in_tables, lower_function, lower_prelu, lower_wide_function
-from qcgen.tflite.memories import lower_lstm, lower_svdf
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
 from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.products import (
@@ -65,6 +64,8 @@ from qcgen.tflite.products import (
     lower_conv,
     lower_depthwise,
     lower_fully_connected,
+    lower_lstm,
+    lower_svdf,
     lower_transpose_conv,
     require_image,
     window_geometry,

@@ -2,8 +2,7 @@
 
 from qcgen.tflite.graph import TfliteGraph
 from qcgen.tflite.lower import LOWERINGS, lower_tflite
-from qcgen.tflite.read import FlatTable, read_tflite, tflite_bytes
-from qcgen.tflite.variables import in_file, in_program, kept_by
+from qcgen.tflite.read import FlatTable, in_file, in_program, kept_by, read_tflite, tflite_bytes
 
 __all__ = [
     "LOWERINGS",

@@ -70,7 +70,7 @@ from qcgen.tflite.products import (
     require_image,
     window_geometry,
 )
-from qcgen.tflite.variables import VARIABLES
+from qcgen.tflite.read import VARIABLES
 
 MOST_FOLDED = 2**20
 """Elements of a constant that is computed here."""

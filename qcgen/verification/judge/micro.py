@@ -13,7 +13,7 @@ from qcgen.ir.graph import Origin
 from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.tflite import FlatTable, in_file, in_program, kept_by, read_tflite
-from qcgen.tflite.variables import Own
+from qcgen.tflite.read import Own
 from qcgen.verification.judge.engines import CannotRun, refusals
 from qcgen.verification.judge.rules import codes, numbers
 

@@ -28,8 +28,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference import evaluate, evaluate_all
 from qcgen.simplify import PASSES, simplify
-from qcgen.simplify.channels import Channels, needed_channels
-from qcgen.simplify.remove_channels import remove_channels
+from qcgen.simplify.channels import Channels, needed_channels, remove_channels
 from qcgen.simplify.wiring import inner_names
 
 DEAD, ZERO_POINT_IS_NOT = -(10**6), 5000

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from qcgen.ir.program import Program
 from qcgen.simplify.channels import remove_channels
-from qcgen.simplify.fold import fold_clamps, fold_pads
-from qcgen.simplify.join_steps import join_steps
+from qcgen.simplify.fold import fold_clamps, fold_pads, join_steps
 from qcgen.simplify.join_tables import join_tables
 from qcgen.simplify.remove import join_movement, remove_dead, remove_identities
 

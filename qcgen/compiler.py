@@ -27,7 +27,6 @@ from qcgen.ir.program import Program
 from qcgen.ir.types import Array
 from qcgen.load import load
 from qcgen.lower import lower
-from qcgen.lower.quantized_io import quantized_io
 from qcgen.options import (
     Aim,
     ChipName,
@@ -54,6 +53,7 @@ from qcgen.render import render
 from qcgen.rewrite import rewrite
 from qcgen.simplify import simplify
 from qcgen.simplify.join_tables import join_tables
+from qcgen.simplify.wiring import quantized_io
 from qcgen.tflite import TfliteGraph, lower_tflite, read_tflite, tflite_bytes
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The Program made smaller without a change of any output, as far as intervals prove it: one pass a module."""
+"""The Program made smaller without a change of any output, as far as intervals prove it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from qcgen.ir.program import Program
 from qcgen.simplify.channels import remove_channels
 from qcgen.simplify.fold import fold_clamps, fold_pads, join_steps
 from qcgen.simplify.join_tables import join_tables
-from qcgen.simplify.remove import join_movement, remove_dead, remove_identities
+from qcgen.simplify.wiring import join_movement, remove_dead, remove_identities
 
 __all__ = ["PASSES", "simplify"]
 

@@ -26,8 +26,7 @@ from qcgen.ir.program.tensor import Int64s
 from qcgen.ir.types import Array, DType
 from qcgen.reference import evaluate_operator
 from qcgen.reference.elementwise import evaluate_for_table
-from qcgen.simplify.remove import remove_dead
-from qcgen.simplify.wiring import readers_of
+from qcgen.simplify.wiring import readers_of, remove_dead
 
 
 def join_tables(program: Program) -> Program:

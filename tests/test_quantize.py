@@ -105,7 +105,7 @@ def test_the_weights_have_a_scale_for_each_channel():
 
 def test_folding_changes_no_output():
     require_modules("onnxruntime")
-    from qcgen.quantize.fold import fold_normalizations
+    from qcgen.quantize import fold_normalizations
     from qcgen.verification.judge.engines import OnnxRuntime
 
     before, after = network(1), network(1)
@@ -117,7 +117,7 @@ def test_folding_changes_no_output():
 
 def test_a_sum_that_others_read_too_is_not_folded():
     require_modules("onnxruntime")
-    from qcgen.quantize.fold import fold_normalizations
+    from qcgen.quantize import fold_normalizations
 
     model = network(1)
     model.graph.output.append(helper.make_tensor_value_info("conv1", 1, None))

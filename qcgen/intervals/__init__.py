@@ -9,13 +9,16 @@ from qcgen.intervals.accumulators import (
     Range,
     accumulator_interval,
     accumulators,
+    all_meet_image,
     element_sums,
+    image_channel_axis,
     is_large,
     partial_sums,
     weight_differences,
+    window_kinds,
+    window_patterns,
 )
 from qcgen.intervals.propagate import annotate, channel_ranges
-from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 
 __all__ = [
     "INT32_MAX",

@@ -14,16 +14,19 @@ from qcgen.intervals.accumulators import (
     AccumulatorInterval,
     Range,
     accumulators,
+    all_meet_image,
     element_sums,
     full,
     has_range,
+    image_channel_axis,
     is_large,
     partial_sums,
     pixel_sums,
     tightest,
     union,
+    window_kinds,
+    window_patterns,
 )
-from qcgen.intervals.windows import all_meet_image, image_channel_axis, window_kinds, window_patterns
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,

@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.arithmetic import Quantization, requantization_scale
 from qcgen.geometry import ACTIVATIONS, CONVOLUTIONS, WindowAxis, layout_of, window_of
-from qcgen.intervals.windows import window_numbers, window_sums
+from qcgen.intervals.accumulators import window_numbers, window_sums
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import (
     AveragePool,

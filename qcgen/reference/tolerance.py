@@ -39,8 +39,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.reference.activations import FUNCTIONS, OWN, activate
-from qcgen.reference.elementwise import evaluate_movement
+from qcgen.reference.elementwise import FUNCTIONS, OWN, activate, evaluate_movement
 from qcgen.reference.recurrent import terms
 from qcgen.reference.windows import convolve
 

@@ -27,8 +27,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.orion import MAGNITUDE_MAX, divide, multiply, requantize_orion, run_time_tests
-from qcgen.reference.activations import OWN, activate, in_float32
-from qcgen.reference.elementwise import quantization_of
+from qcgen.reference.elementwise import OWN, activate, in_float32, quantization_of
 
 
 def evaluate_conv(op: Conv, x: Array) -> Array:

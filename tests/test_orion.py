@@ -20,7 +20,7 @@ from qcgen.kernels.kernel import Setting
 from qcgen.kernels.portable.orion import ORION_CONV, evenly_spaced
 from qcgen.lower.orion import lower_orion
 from qcgen.orion import certify, fits_int32, reachable, requantize_orion, run_time_tests, safe_accumulators, thresholds
-from qcgen.reference.windows import evaluate_orion_conv
+from qcgen.reference.reduction import evaluate_orion_conv
 
 VECTORS = Path(__file__).resolve().parents[2] / "shared" / "spec" / "orion_vectors.json"
 FRACTION_BITS = {"FP16x16": 16, "FP8x23": 23}

@@ -55,7 +55,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.reference import elementwise, reduction, windows
+from qcgen.reference import elementwise, reduction
 from qcgen.reference.recurrent import evaluate_integer_lstm, evaluate_recurrent
 
 __all__ = ["evaluate", "evaluate_all", "evaluate_frames", "evaluate_operator"]
@@ -89,15 +89,15 @@ def evaluate_operator(op: Operator, *inputs: Array) -> Array:
     """One operator's output, for its inputs in the order of ``inputs_of``."""
     match op:
         case Conv():
-            return windows.evaluate_conv(op, *inputs)
+            return reduction.evaluate_conv(op, *inputs)
         case OrionConv():
-            return windows.evaluate_orion_conv(op, *inputs)
+            return reduction.evaluate_orion_conv(op, *inputs)
         case MaxPool():
-            return windows.evaluate_max_pool(op, *inputs)
+            return reduction.evaluate_max_pool(op, *inputs)
         case AveragePool():
-            return windows.evaluate_average_pool(op, *inputs)
+            return reduction.evaluate_average_pool(op, *inputs)
         case GlobalAveragePool():
-            return windows.evaluate_global_average_pool(op, *inputs)
+            return reduction.evaluate_global_average_pool(op, *inputs)
         case Reduce():
             return reduction.evaluate_reduce(op, *inputs)
         case ArgMax():

@@ -41,7 +41,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.elementwise import FUNCTIONS, OWN, activate, evaluate_movement
 from qcgen.reference.recurrent import terms
-from qcgen.reference.windows import convolve
+from qcgen.reference.reduction import convolve
 
 RELATIVE = 2e-6
 """The error allowed of a single operator for each unit of magnitude: 33 half units of the last place of a float32."""

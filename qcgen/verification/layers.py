@@ -17,7 +17,7 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged
 from qcgen.plan.fuse import steps_of
-from qcgen.reference.windows import taps
+from qcgen.reference.reduction import taps
 from qcgen.requantize.staircase import Staircase, staircase
 from qcgen.verification.nodes import CalledNode
 

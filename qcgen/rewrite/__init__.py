@@ -19,7 +19,6 @@ from qcgen.rewrite.join import (
     name_means,
     scale_behind_product,
 )
-from qcgen.rewrite.lower_conv_transpose import lower_conv_transpose
 from qcgen.rewrite.move_quantization import clamp_earlier, dequantize_later, drop_clamps, quantize_earlier
 from qcgen.rewrite.quantization import is_dequantize, is_quantize
 from qcgen.rewrite.remove import choose_branches, join_double_pairs, join_pairs, merge_duplicates, remove_identities
@@ -28,6 +27,7 @@ from qcgen.rewrite.wiring import Pattern, apply, without_unused
 from qcgen.rewrite.write_out import (
     decompose_float_ops,
     linear_resize,
+    lower_conv_transpose,
     widen_vectors,
     write_out_blocks,
     write_out_products,

@@ -10,18 +10,22 @@ from qcgen.ir.graph import Graph
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
+    choose_branches,
     gather_places,
+    join_double_pairs,
     join_dynamic_quantize,
     join_gelu,
     join_layer_norm,
     join_matmul_add,
+    join_pairs,
+    merge_duplicates,
     name_casts,
     name_means,
+    remove_identities,
     scale_behind_product,
 )
 from qcgen.rewrite.move_quantization import clamp_earlier, dequantize_later, drop_clamps, quantize_earlier
 from qcgen.rewrite.quantization import is_dequantize, is_quantize
-from qcgen.rewrite.remove import choose_branches, join_double_pairs, join_pairs, merge_duplicates, remove_identities
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 from qcgen.rewrite.write_out import (

@@ -23,7 +23,7 @@ from models import graph_model, qlinear_conv  # noqa: E402
 from qdq import Chain  # noqa: E402
 
 import qcgen.geometry  # noqa: E402
-from qcgen.rewrite.move_quantization import code_bounds  # noqa: E402
+from qcgen.rewrite.quantization import code_bounds  # noqa: E402
 
 if why := judge.unfit():
     pytest.skip(f"onnxruntime on this processor is not a judge of bits: {why}", allow_module_level=True)
@@ -96,7 +96,7 @@ def test_clamps_that_vanish_are_found(run, monkeypatch):
         bounds = code_bounds(wiring, node)
         return bounds and tuple(np.asarray(end, bounds[0].dtype) for end in _ends(bounds[0].dtype))
 
-    monkeypatch.setattr(sys.modules["qcgen.rewrite.move_quantization"], "code_bounds", every_code)
+    monkeypatch.setattr(sys.modules["qcgen.rewrite.quantization"], "code_bounds", every_code)
     assert run(range(25)).kinds["output"] > 0
 
 

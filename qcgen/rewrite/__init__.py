@@ -24,8 +24,14 @@ from qcgen.rewrite.join import (
     remove_identities,
     scale_behind_product,
 )
-from qcgen.rewrite.move_quantization import clamp_earlier, dequantize_later, drop_clamps, quantize_earlier
-from qcgen.rewrite.quantization import is_dequantize, is_quantize
+from qcgen.rewrite.quantization import (
+    clamp_earlier,
+    dequantize_later,
+    drop_clamps,
+    is_dequantize,
+    is_quantize,
+    quantize_earlier,
+)
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 from qcgen.rewrite.write_out import (

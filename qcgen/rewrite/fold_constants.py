@@ -18,8 +18,7 @@ from qcgen.errors import ModelRejected, Problem
 from qcgen.infer import types_of, value_of
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.move_quantization import are_crossed
-from qcgen.rewrite.quantization import DOMAINS, by_element
+from qcgen.rewrite.quantization import DOMAINS, are_crossed, by_element
 from qcgen.rewrite.wiring import Wiring
 
 # How large constants may get that are computed when a model is compiled.

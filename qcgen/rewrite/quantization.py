@@ -1,8 +1,9 @@
-"""What QuantizeLinear and DequantizeLinear nodes say about the tensors around them."""
+"""What QuantizeLinear and DequantizeLinear say of tensors, and how they move through operators, forward and back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from qcgen import arithmetic
 from qcgen.ir.element_types import element_type
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.wiring import Wiring
+from qcgen.rewrite.wiring import Change, Wiring
 
 DOMAINS = ("", "com.microsoft")
 """The domains in which QuantizeLinear and DequantizeLinear mean the same."""
@@ -168,3 +169,289 @@ def quantizer(wiring: Wiring, tensor: str) -> tuple[Node, GraphQuantization] | N
         return None
     by = quantization_of(wiring, node)
     return (node, by) if by is not None and by.is_per_tensor else None
+
+
+# Relu and Clip as bounds on real numbers or on codes.
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """min(max(x, low), high) in float32: where the bounds are crossed the upper one wins."""
+
+    low: float
+    high: float
+
+    def of(self, values: Array) -> Array:
+        """The clamped values."""
+        return np.asarray(np.minimum(np.maximum(values, np.float32(self.low)), np.float32(self.high)))
+
+    def codes(self, quantization: GraphQuantization) -> tuple[int, int]:
+        """The clamp of codes that equals clamping first and quantizing then.
+
+        Quantization never decreases, so Q(min(max(x, low), high)) = min(max(Q(x), Q(low)), Q(high)), whether or not a
+        bound lies on a code.
+        """
+        low, high = quantization.codes(np.array([self.low, self.high], np.float32))
+        return int(low), int(high)
+
+
+def clamp_of(wiring: Wiring, node: Node) -> Clamp | None:
+    """The bounds of a float Relu or Clip, None for other nodes and for bounds that are not constant numbers."""
+    match (node.domain, node.op_type):
+        case ("", "Relu"):
+            return Clamp(0.0, float("inf"))
+        case ("", "Clip"):
+            low = _number(wiring, node, 1, "min", float("-inf"))
+            high = _number(wiring, node, 2, "max", float("inf"))
+            is_known = low is not None and high is not None and not np.isnan([low, high]).any()
+            return None if low is None or high is None or not is_known or are_crossed(node) else Clamp(low, high)
+    return None
+
+
+def are_crossed(node: Node) -> bool:
+    """Whether a Clip has attributes, those before opset 11, whose min is above its max: onnxruntime refuses that."""
+    low, high = (node.attributes.get(name) for name in ("min", "max"))
+    return isinstance(low, int | float) and isinstance(high, int | float) and low > high
+
+
+def _number(wiring: Wiring, node: Node, index: int, attribute: str, default: float) -> float | None:
+    """A number of float32, an attribute before opset 11; None if it is not constant."""
+    if not node.input(index):
+        value = node.attributes.get(attribute, default)
+        return float(value) if isinstance(value, int | float) else None
+    constant = wiring.floats(node.input(index))
+    return None if constant is None or constant.size != 1 else float(constant.reshape(()))
+
+
+def code_bounds(wiring: Wiring, node: Node) -> tuple[Array, Array] | None:
+    """The bounds of a Clip of codes, None for other nodes."""
+    if (node.domain, node.op_type) != ("", "Clip"):
+        return None
+    low, high = wiring.constant(node.input(1)), wiring.constant(node.input(2))
+    if low is None or high is None or low.size != 1 or high.size != 1 or low.dtype != high.dtype:
+        return None
+    return (low.reshape(()), high.reshape(())) if DType.of(low).is_code else None
+
+
+def drop_clamps(wiring: Wiring, node: Node) -> Change | None:
+    """Clip of codes between the ends of the type gives its input."""
+    bounds, output = code_bounds(wiring, node), node.outputs[0]
+    if bounds is None or int(bounds[0]) > DType.of(bounds[0]).low or int(bounds[1]) < DType.of(bounds[0]).high:
+        return None
+    if output not in wiring.outputs:
+        return Change(node, rename={output: node.inputs[0]})
+    maker = wiring.producers.get(node.inputs[0])
+    if maker is None or wiring.only_reader(node.inputs[0]) is None:
+        return None
+    outputs = tuple(output if name == node.inputs[0] else name for name in maker.outputs)
+    return Change(node, (replace(maker, outputs=outputs),), remove=(maker,))
+
+
+# Operators that commute with quantization.
+
+CHOICES = frozenset({"GlobalMaxPool", "ReduceMax", "ReduceMin"})
+"""The operators of ai.onnx that choose one of many elements; quantization keeps the order of the numbers."""
+
+IN_ORDER = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+"""Those that give elements another shape."""
+
+SINGLE = IN_ORDER | {"MaxPool", "Transpose"}
+"""Movements of one tensor that neither add elements nor give several outputs; MaxPool chooses, too."""
+
+MOVEMENTS = (
+    CHOICES
+    | SINGLE
+    | {"Concat", "DepthToSpace", "Expand", "Gather", "Pad", "Resize", "Slice", "SpaceToDepth", "Split", "Tile"}
+)
+"""The operators of ai.onnx that do to codes what they do to numbers."""
+
+CROSSED = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+"""Those through which onnxruntime, too, moves QuantizeLinear and DequantizeLinear."""
+
+
+def is_movement(node: Node) -> bool:
+    """Whether a node has the same meaning on codes, but for the constant that Pad fills in."""
+    if node.domain or node.op_type not in MOVEMENTS:
+        return False
+    match node.op_type:
+        case "MaxPool":
+            return not any(node.outputs[1:])
+        case "Resize":
+            interpolates = node.attributes.get("mode", "nearest") != "nearest"
+            extends = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+            return not interpolates and not extends
+    return True
+
+
+def clamp_earlier(wiring: Wiring, node: Node) -> Change | None:
+    """Clip of the codes that a movement gives to nothing else becomes the movement of clamped codes.
+
+    The operator in front of the movement may clamp along with its own work.
+    """
+    if code_bounds(wiring, node) is None:
+        return None
+    between = node.inputs[0]
+    mover = wiring.producers.get(between)
+    if mover is None or mover.op_type not in SINGLE or not is_movement(mover) or wiring.only_reader(between) is None:
+        return None
+    clamped = wiring.fresh(f"{mover.inputs[0]}_clamped")
+    clip = replace(node, inputs=(mover.inputs[0], *node.inputs[1:]), outputs=(clamped,))
+    moved = replace(mover, inputs=(clamped, *mover.inputs[1:]), outputs=(node.outputs[0], *mover.outputs[1:]))
+    return Change(node, (clip, moved), remove=(mover,))
+
+
+def _data_inputs(node: Node) -> tuple[str, ...]:
+    """The tensors whose elements are moved; further inputs are shapes, axes and the like."""
+    return node.inputs if node.op_type == "Concat" else node.inputs[:1]
+
+
+def _on_codes(
+    wiring: Wiring, node: Node, inputs: tuple[str, ...], outputs: tuple[str, ...], quantization: GraphQuantization
+) -> tuple[Node, Mapping[str, Array]] | None:
+    """A movement, Relu or Clip on codes of this meaning, with its constants; None where it has no such form.
+
+    ``inputs`` take the place of the data inputs. Quantizing before it gives what quantizing behind it gave.
+    """
+    clamp = clamp_of(wiring, node)
+    if clamp is not None:
+        names = tuple(wiring.fresh(f"{node.name}_{end}") for end in ("low", "high"))
+        ends = (np.array(code, quantization.dtype.numpy) for code in clamp.codes(quantization))
+        return Node(node.name, "Clip", "", (inputs[0], *names), outputs[:1], {}), dict(zip(names, ends, strict=True))
+    if not is_movement(node):
+        return None
+    moved = replace(node, inputs=(*inputs, *node.inputs[len(inputs) :]), outputs=outputs)
+    if not _fills(node):
+        return moved, {}
+    value = _number(wiring, node, 2, "value", 0.0)
+    if value is None or np.isnan(value):
+        return None
+    code = quantization.codes(np.array(value, np.float32))
+    if len(node.inputs) == 1:
+        return replace(moved, attributes={**node.attributes, "value": float(code)}), {}
+    name = wiring.fresh(f"{node.name}_value")
+    return replace(moved, inputs=(*moved.inputs[:2], name, *moved.inputs[3:])), {name: code}
+
+
+def _fills(node: Node) -> bool:
+    """Whether a node is a Pad with a number."""
+    return node.op_type == "Pad" and node.attributes.get("mode", "constant") == "constant"
+
+
+# Quantization moves in front of operators that commute with it.
+
+
+def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
+    """A movement, MaxPool, Relu or Clip that QuantizeLinear alone reads works on the codes instead.
+
+    Split is left out: it has several readers. What chooses one of many elements that are dequantized stays: there is
+    less to quantize behind it.
+    """
+    clamp = clamp_of(wiring, node)
+    if not (is_movement(node) or clamp is not None) or len(node.outputs) != 1 or _recodes(wiring, node):
+        return None
+    found, source = quantizer(wiring, node.outputs[0]), dequantized(wiring, node.input(0))
+    if found is None or (node.op_type in CHOICES and source is not None and source.quantization.is_per_tensor):
+        return None
+    quantize, by = found
+    by_source = {name: wiring.fresh(f"{name}_quantized") for name in _data_inputs(node)}
+    moved = _on_codes(wiring, node, tuple(by_source[name] for name in _data_inputs(node)), quantize.outputs, by)
+    if moved is None or (clamp is not None and _may_be_nan(wiring, node.input(0))):
+        return None
+    # In onnxruntime a QuantizeLinear stays behind a node that is not CROSSED, or that clamps codes, so that what is in
+    # front of it stays in float. Source: models as 1.32.0 optimizes them, with session.qdqisint8allowed=1.
+    clamps = clamp is not None and clamp.codes(by) != (by.dtype.low, by.dtype.high)
+    stops = clamps if clamp is not None else node.op_type not in CROSSED
+    earlier = tuple(
+        replace(
+            quantize,
+            name=quantize.name if index == 0 else wiring.fresh(f"{quantize.name}_of_{source}"),
+            inputs=(source, *quantize.inputs[1:]),
+            outputs=(codes,),
+            in_float=quantize.in_float or stops,
+        )
+        for index, (source, codes) in enumerate(by_source.items())
+    )
+    # On through all movements at once; a clamp may become part of what is in front of it, and waits for that.
+    before = (wiring.producers.get(source) for source in by_source)
+    again = tuple(maker.name for maker in before if maker is not None and is_movement(maker))
+    return Change(node, (*earlier, moved[0]), remove=(quantize,), constants=moved[1], again=again)
+
+
+MAKE_NAN = frozenset({"Div", "Log", "Pow", "Sqrt"})
+"""Operators that may give NaN for finite numbers."""
+
+
+def _may_be_nan(wiring: Wiring, tensor: str) -> bool:
+    """Whether a tensor may hold NaN, which gives the lowest code, also behind a Relu: not the code of its bound."""
+    left, seen = [tensor], set[str]()
+    while left:
+        maker = wiring.producers.get(left.pop())
+        if maker is None or maker.name in seen or is_dequantize(maker):
+            continue
+        seen.add(maker.name)
+        divisor = wiring.constant(maker.input(1)) if maker.op_type == "Div" else None
+        if maker.op_type in MAKE_NAN and (divisor is None or not divisor.all()):
+            return True
+        left += maker.inputs
+    return False
+
+
+def _recodes(wiring: Wiring, node: Node) -> bool:
+    """Whether this is a Relu or Clip between 8-bit codes of two meanings: one table does it all."""
+    source, found = dequantized(wiring, node.input(0)), quantizer(wiring, node.outputs[0]) if node.outputs else None
+    if source is None or found is None or clamp_of(wiring, node) is None:
+        return False
+    ends = source.quantization, found[1]
+    return all(end.is_per_tensor and end.dtype.is_quantized for end in ends) and not ends[0].same_as(ends[1])
+
+
+# Dequantization moves behind operators that commute with it.
+
+
+def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
+    """A movement, MaxPool, Relu or Clip whose data are all dequantized alike works on the codes instead.
+
+    Only where the values stay what they were, to the last bit: bounds and the constant of a Pad must be values of
+    codes, or bounds beyond all of them.
+    """
+    if not (is_movement(node) or clamp_of(wiring, node) is not None) or _recodes(wiring, node):
+        return None
+    sources = [dequantized(wiring, name) for name in _data_inputs(node)]
+    first = sources[0] if sources else None
+    if first is None or not all(source and source.quantization.same_as(first.quantization) for source in sources):
+        return None
+    after = _meaning_after(wiring, node, first)
+    if after is None:
+        return None
+    codes = tuple(wiring.fresh(f"{name}_quantized") if name else "" for name in node.outputs)
+    inputs = tuple(source.codes for source in sources if source is not None)
+    moved = _on_codes(wiring, node, inputs, codes, first.quantization)
+    if moved is None:
+        return None
+    attributes: Mapping[str, int] = {} if after.axis is None else {"axis": after.axis}
+    pairs = ((wiring.fresh(f"{y}_dequantize"), x, y) for x, y in zip(codes, node.outputs, strict=True) if y)
+    later = (Node(name, "DequantizeLinear", "", (x, *after.names), (y,), attributes) for name, x, y in pairs)
+    return Change(node, (moved[0], *later), constants=moved[1])
+
+
+def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> GraphQuantization | None:
+    """What the codes mean behind the node; None if a value would change."""
+    by, codes, clamp = source.quantization, wiring.constant(source.codes), clamp_of(wiring, node)
+    if by.axis is not None:  # scales along an axis survive a Transpose of constants, and nothing else
+        if node.op_type != "Transpose" or codes is None:
+            return None
+        perm = node.attributes.get("perm", tuple(reversed(range(codes.ndim))))
+        return replace(by, axis=perm.index(by.axis)) if isinstance(perm, tuple) and by.axis in perm else None
+    if not by.dtype.is_code:
+        return by if node.op_type in IN_ORDER | {"Transpose"} else None
+    if clamp is not None:
+        every = np.arange(by.dtype.low, by.dtype.high + 1).astype(by.dtype.numpy)
+        clamped = np.minimum(np.maximum(every, clamp.codes(by)[0]), clamp.codes(by)[1])
+        return by if np.array_equal(by.real_values(clamped), clamp.of(by.real_values(every))) else None
+    if _fills(node):
+        value = _number(wiring, node, 2, "value", 0.0)
+        if value is None or np.isnan(value):
+            return None
+        number = np.array(value, np.float32)
+        return by if by.real_values(by.codes(number)) == number else None
+    return by

@@ -10,8 +10,8 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array
 from qcgen.rewrite.fold_constants import float_constant
-from qcgen.rewrite.move_quantization import CROSSED
 from qcgen.rewrite.quantization import (
+    CROSSED,
     Dequantized,
     GraphQuantization,
     dequantized,

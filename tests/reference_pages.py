@@ -35,7 +35,7 @@ from qcgen.lower import LOWERINGS, Lowering
 from qcgen.report import Report
 from qcgen.rewrite.fold_constants import FOLDS
 from qcgen.tflite import LOWERINGS as TFLITE
-from qcgen.tflite.operands import WIDE
+from qcgen.tflite.graph import WIDE
 from qcgen.verification import Verification
 
 ROOT = Path(__file__).resolve().parents[1]

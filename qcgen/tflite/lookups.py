@@ -28,8 +28,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import DType
 from qcgen.reference import evaluate_operator
 from qcgen.tflite.fixed_point import exp_of_negative, half_away, multiplier_of
-from qcgen.tflite.graph import AGAIN
-from qcgen.tflite.operands import CONVERT_INT8, Refused, TfliteOperands
+from qcgen.tflite.graph import AGAIN, CONVERT_INT8, Refused, TfliteOperands
 
 INPUT_BITS = 4
 """Above the point, of what LOGISTIC and TANH are taken of."""

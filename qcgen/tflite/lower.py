@@ -55,10 +55,9 @@ from qcgen.tflite.fixed_point import (
     rounded_exponentials,
     softmax_lines,
 )
-from qcgen.tflite.graph import AGAIN, TfliteGraph
+from qcgen.tflite.graph import AGAIN, Refused, TfliteGraph, TfliteOperands
 from qcgen.tflite.lookups import ANY_CODE, FUNCTIONS, in_tables, lower_function, lower_prelu, lower_wide_function
 from qcgen.tflite.movements import MOST_PLACES, MOVEMENTS, lower_reshape, require_same_codes
-from qcgen.tflite.operands import Refused, TfliteOperands
 from qcgen.tflite.products import (
     lower_batch_matmul,
     lower_conv,

@@ -12,8 +12,7 @@ from qcgen.arithmetic import INTERPOLATION_ONE
 from qcgen.ir.program import Between, Concat, Interpolate, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
 from qcgen.ir.types import Layout
 from qcgen.tflite.fixed_point import half_away
-from qcgen.tflite.graph import AGAIN
-from qcgen.tflite.operands import Refused, TfliteOperands
+from qcgen.tflite.graph import AGAIN, Refused, TfliteOperands
 
 MOST_PLACES = 2**16
 """Along an axis that is resized, repeated or reflected: the file could state any number."""

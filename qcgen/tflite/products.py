@@ -30,8 +30,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.linear import row_geometry
 from qcgen.tflite.fixed_point import bounds, multiplier_of, overflows, round_twice, rounded_up
-from qcgen.tflite.graph import ACTIVATIONS, AGAIN, PADDINGS, TfliteCodes
-from qcgen.tflite.operands import CONVERT_INT8, Refused, TfliteOperands
+from qcgen.tflite.graph import ACTIVATIONS, AGAIN, CONVERT_INT8, PADDINGS, Refused, TfliteCodes, TfliteOperands
 
 TOO_LARGE = "some input makes a sum leave int32, of which C++ does not say what TensorFlow Lite Micro computes"
 

@@ -8,7 +8,15 @@ from math import isfinite, isnan, prod
 
 import numpy as np
 
-from qcgen.check.limits import auto_pad_exists, finite_constants, flag, one_of
+from qcgen.check.limits import (
+    auto_pad_exists,
+    between,
+    finite_constants,
+    flag,
+    multiplier_between_in_range,
+    multiplier_in_range,
+    one_of,
+)
 from qcgen.check.node import (
     FLOAT,
     INTEGER,
@@ -24,7 +32,6 @@ from qcgen.check.node import (
     number_kind,
     of_onnx,
 )
-from qcgen.check.ranges import between, multiplier_between_in_range, multiplier_in_range
 from qcgen.errors import Problem
 from qcgen.geometry import ACTIVATIONS, AUTO_PADS, CONVOLUTIONS, ConvKind, ConvSpelling
 from qcgen.infer.arithmetic import DIRECTIONS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qcgen.check import layers, limits, ranges
+from qcgen.check import layers, limits
 from qcgen.check.layers import DYNAMIC, GRU, LSTM, conv_spec
-from qcgen.check.limits import flag, one_of
+from qcgen.check.limits import at, between, flag, in_range, one_of
 from qcgen.check.node import (
     CODES,
     CODES_OR_FLOAT,
@@ -21,7 +21,6 @@ from qcgen.check.node import (
     Types,
     of_onnx,
 )
-from qcgen.check.ranges import at, between, in_range
 from qcgen.geometry import CONVOLUTIONS, NHWC_DOMAIN
 from qcgen.infer.arithmetic import DYNAMIC_LSTM
 from qcgen.ir.types import DType
@@ -107,9 +106,9 @@ STANDARD: dict[str, Spec] = {
     **dict.fromkeys(("Max", "Min"), replace(FLOATS, extra=(limits.finite_constants,))),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
-    "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.sums, between(2)))),
+    "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(limits.sums, between(2)))),
     "AveragePool": replace(
-        FLOATS, extra=(limits.auto_pad_exists, in_range(ranges.averages, between(1)), ranges.of_codes(limits.few_taps))
+        FLOATS, extra=(limits.auto_pad_exists, in_range(limits.averages, between(1)), limits.of_codes(limits.few_taps))
     ),
     "Cast": Spec(extra=(limits.converts,)),
     "Clip": replace(
@@ -137,10 +136,10 @@ STANDARD: dict[str, Spec] = {
             layers.bias_of_columns,
             layers.finite_factors,
             limits.finite_constants,
-            ranges.multiplier_between_in_range,
+            limits.multiplier_between_in_range,
         ),
     ),
-    "GlobalAveragePool": replace(FLOATS, extra=(in_range(ranges.means, between(1)),)),
+    "GlobalAveragePool": replace(FLOATS, extra=(in_range(limits.means, between(1)),)),
     "GlobalMaxPool": SAME,
     "Identity": SAME,
     "InstanceNormalization": Spec(
@@ -161,7 +160,7 @@ STANDARD: dict[str, Spec] = {
             layers.no_vectors,
             layers.sums_between_fit,
             limits.finite_constants,
-            ranges.multiplier_between_in_range,
+            limits.multiplier_between_in_range,
         ),
     ),
     "MatMulInteger": Spec(
@@ -172,7 +171,7 @@ STANDARD: dict[str, Spec] = {
         extra=(layers.products_of_codes, layers.computed_zero_point),
     ),
     "MaxPool": MAX_POOL,
-    "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(ranges.products, between(2)))),
+    "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(limits.products, between(2)))),
     "Not": Spec((BOOL,)),
     "PRelu": replace(BINARY_FLOATS, extra=(limits.finite_constants,)),
     "Pad": Spec(
@@ -187,7 +186,7 @@ STANDARD: dict[str, Spec] = {
         numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "a"), ("b_zero_point", "b")),
-        extra=(layers.products_of_codes, ranges.multiplier_in_range("a_scale", "b_scale", "y_scale")),
+        extra=(layers.products_of_codes, limits.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
     "ReduceL2": replace(REDUCE, extra=(limits.norm_of_something,)),
@@ -207,7 +206,7 @@ STANDARD: dict[str, Spec] = {
         (CODES_OR_FLOAT, INDEX, INDEX, INDEX, INDEX),
         constant=("starts", "ends", "axes", "steps"),
     ),
-    "Softmax": replace(FLOATS, extra=(in_range(ranges.softmaxes, between(1), ranges.LARGER),)),
+    "Softmax": replace(FLOATS, extra=(in_range(limits.softmaxes, between(1), limits.LARGER),)),
     "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"),)),
     "Split": replace(INDEXED, constant=("split",)),
     "Squeeze": AXES,
@@ -241,16 +240,16 @@ MICROSOFT: dict[str, Spec] = {
         extra=(
             layers.scales_of_columns,
             layers.bias_of_columns,
-            ranges.multiplier_in_range("a_scale", "b_scale", "y_scale"),
+            limits.multiplier_in_range("a_scale", "b_scale", "y_scale"),
             layers.quantized_once,
             layers.positive_alpha,
         ),
         signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
     ),
-    "QLinearAdd": replace(BINARY, extra=(in_range(ranges.sums, OF_TWO),)),
+    "QLinearAdd": replace(BINARY, extra=(in_range(limits.sums, OF_TWO),)),
     "QLinearAveragePool": replace(
         UNARY,
-        extra=(limits.auto_pad_exists, limits.few_taps, in_range(ranges.averages, OF_ONE), flag("channels_last", 0, 1)),
+        extra=(limits.auto_pad_exists, limits.few_taps, in_range(limits.averages, OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER}),
     ),
     "QLinearConcat": Spec(
@@ -263,15 +262,15 @@ MICROSOFT: dict[str, Spec] = {
     ),
     "QLinearGlobalAveragePool": replace(
         UNARY,
-        extra=(in_range(ranges.means, OF_ONE), flag("channels_last", 0, 1)),
+        extra=(in_range(limits.means, OF_ONE), flag("channels_last", 0, 1)),
         signature=Signature(ONE, 4, {"channels_last": INTEGER}),
     ),
     "QLinearLeakyRelu": replace(UNARY, extra=(limits.finite_numbers,), signature=Signature(ONE, 4, {"alpha": NUMBER})),
-    "QLinearMul": replace(BINARY, extra=(in_range(ranges.products, OF_TWO),)),
+    "QLinearMul": replace(BINARY, extra=(in_range(limits.products, OF_TWO),)),
     "QLinearSigmoid": UNARY,
     "QLinearSoftmax": replace(
         UNARY,
-        extra=(ranges.says_which_softmax, in_range(ranges.softmaxes, OF_ONE, ranges.LARGER)),
+        extra=(limits.says_which_softmax, in_range(limits.softmaxes, OF_ONE, limits.LARGER)),
         signature=Signature(ONE, 4, {"axis": INTEGER, "opset": INTEGER}),
     ),
     "QuantizeLinear": QUANTIZE,

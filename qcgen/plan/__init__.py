@@ -30,10 +30,9 @@ from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.options import spelt, two_memories
 from qcgen.plan.arrange import Arranged, boundary_layout, boundary_shape, layout_of, layout_text
 from qcgen.plan.copies import with_copies
-from qcgen.plan.fast_and_slow import Memories
 from qcgen.plan.functions import FreeStep, Work, free, share
 from qcgen.plan.fuse import steps_of
-from qcgen.plan.memory import WORD, BufferName, CopiedRows, TurnNumber
+from qcgen.plan.memory import WORD, BufferName, CopiedRows, Memories, TurnNumber
 from qcgen.plan.names import (
     ACCESSORS,
     KEEPING,

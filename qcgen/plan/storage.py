@@ -12,19 +12,22 @@ from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.kernels.kernel import Scratch
 from qcgen.plan.arrange import Arranged
-from qcgen.plan.fast_and_slow import Memories, Split, accesses, split
 from qcgen.plan.memory import (
     WORD,
     Buffer,
     BufferName,
     CopiedRows,
+    Memories,
     MovedTensor,
     Over,
     Placement,
     RowSums,
     ScratchMemory,
+    Split,
     TurnNumber,
+    accesses,
     place,
+    split,
 )
 from qcgen.plan.names import SLOW, STATE
 from qcgen.plan.sharing import Boundary, Storage, bytes_of, is_done, owners_of, require_inside, storages_of, tensors_of

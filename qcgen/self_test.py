@@ -14,8 +14,7 @@ from qcgen.ir.plan import Call, Plan, Port, Stream, Table
 from qcgen.ir.program import Convert, Dequantize, Movement, Operator, Program, Quantize, inputs_of
 from qcgen.ir.self_test import ADDEND, BASIS, FACTOR, PRIME, SEED, SelfTest, SelfTestInput, Written
 from qcgen.ir.types import Array, DType
-from qcgen.plan.arrange import AS_COMPUTED, boundary_layout, stored
-from qcgen.plan.fuse import steps_of
+from qcgen.plan.arrange import AS_COMPUTED, boundary_layout, steps_of, stored
 from qcgen.plan.sharing import bytes_of
 from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all, evaluate_frames

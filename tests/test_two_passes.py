@@ -23,7 +23,7 @@ from qcgen.errors import ModelRejected
 from qcgen.ir.plan import Port
 from qcgen.ir.program import Conv, FloatOutput
 from qcgen.ir.types import DType
-from qcgen.plan.fuse import steps_of
+from qcgen.plan.arrange import steps_of
 from qcgen.plan.stream.twice import floats_of
 
 pytestmark = pytest.mark.usefixtures("onnxruntime")

@@ -28,10 +28,9 @@ from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.options import spelt, two_memories
-from qcgen.plan.arrange import Arranged, boundary_layout, boundary_shape, layout_of, layout_text
+from qcgen.plan.arrange import Arranged, boundary_layout, boundary_shape, layout_of, layout_text, steps_of
 from qcgen.plan.copies import with_copies
 from qcgen.plan.functions import FreeStep, Work, free, share
-from qcgen.plan.fuse import steps_of
 from qcgen.plan.memory import WORD, BufferName, CopiedRows, Memories, TurnNumber
 from qcgen.plan.names import (
     ACCESSORS,

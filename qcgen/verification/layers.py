@@ -15,8 +15,7 @@ from qcgen.ir.plan import SumWord
 from qcgen.ir.program import Conv, ConvGeometry, GlobalAveragePool, Program, Requantize, Reshape, Tensor, Transpose
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
-from qcgen.plan.arrange import Arranged
-from qcgen.plan.fuse import steps_of
+from qcgen.plan.arrange import Arranged, steps_of
 from qcgen.reference.reduction import taps
 from qcgen.requantize.staircase import Staircase, staircase
 from qcgen.verification.nodes import CalledNode

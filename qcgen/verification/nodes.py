@@ -18,8 +18,7 @@ from qcgen.ir.plan import Call, Place, Plan, Port, Row, RowsAt, Stream
 from qcgen.ir.program import Operator, Tensor, inputs_of, macs_of
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.kernel import Order
-from qcgen.plan.arrange import Arranged
-from qcgen.plan.fuse import steps_of
+from qcgen.plan.arrange import Arranged, steps_of
 from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import tolerances
 from qcgen.render.nodes import SingleCall, with_nodes

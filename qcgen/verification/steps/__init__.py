@@ -29,7 +29,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Array
-from qcgen.plan.fuse import steps_of
+from qcgen.plan.arrange import steps_of
 from qcgen.progress import report_progress
 from qcgen.reference import evaluate_operator
 from qcgen.verification.layers import Bounds, layers_of

@@ -38,7 +38,7 @@ def compiled(model: ModelProto | None = None, **options: object) -> qcgen.Artifa
 
 
 def without_copies(**options: object) -> qcgen.Artifact:
-    with mock.patch("qcgen.plan.copies.FEWEST_PASSES", 10**9):
+    with mock.patch("qcgen.plan.storage.FEWEST_PASSES", 10**9):
         return compiled(**options)
 
 

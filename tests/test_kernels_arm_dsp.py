@@ -39,7 +39,7 @@ def dsp_units(case: Case) -> list[Unit]:
 @cache
 def copying_unit(case: Case) -> Unit:
     """The case with a copy of its constants, if the kernel can make one."""
-    with mock.patch("qcgen.plan.copies.FEWEST_PASSES", 1):
+    with mock.patch("qcgen.plan.storage.FEWEST_PASSES", 1):
         return unit.__wrapped__(case, "nchw" if case in PLANES else "nhwc", "speed", "cortex-m4", 2**20)
 
 

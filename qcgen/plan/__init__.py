@@ -29,7 +29,6 @@ from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, Prepared, Setting
 from qcgen.options import spelt, two_memories
 from qcgen.plan.arrange import Arranged, boundary_layout, boundary_shape, layout_of, layout_text, steps_of
-from qcgen.plan.copies import with_copies
 from qcgen.plan.functions import FreeStep, Work, free, share
 from qcgen.plan.memory import WORD, BufferName, CopiedRows, Memories, TurnNumber
 from qcgen.plan.names import (
@@ -48,7 +47,7 @@ from qcgen.plan.names import (
 from qcgen.plan.select import SIZE, SPEED, Form, select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
-from qcgen.plan.storage import Stored, store
+from qcgen.plan.storage import Stored, store, with_copies
 from qcgen.plan.stream.build import stream_of
 from qcgen.plan.stream.choose import Chain
 from qcgen.plan.stream.fit import alone, fit

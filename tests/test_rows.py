@@ -18,7 +18,7 @@ from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
 from qcgen.ir.plan import InArena, Stream
-from qcgen.plan.stream import fit
+from qcgen.plan import stream as streams
 from qcgen.verification import verify
 
 TARGETS = ("portable", "cortex-m0", "cortex-m4", "cortex-m55")
@@ -189,14 +189,14 @@ def test_a_byte_that_moved_away_is_missed():
 
 @pytest.mark.parametrize("network", some_at_first(["residual", "separable", "wandering"]))
 def test_more_bytes_never_cost_more_instructions(network, monkeypatch):
-    extras, cheapest = [], fit._cheapest
+    extras, cheapest = [], streams._cheapest
 
     def recorded(*arguments):
         found = cheapest(*arguments)
         extras.append(np.inf if found is None else found[0].extra)
         return found
 
-    monkeypatch.setattr(fit, "_cheapest", recorded)
+    monkeypatch.setattr(streams, "_cheapest", recorded)
     whole, least = (artifact(network, "cortex-m4", arena).plan.arena_bytes for arena in (None, "least"))
     options = {"target": "cortex-m4", "layout": "nhwc", "io": "quantized"}
     budgets = range(least, whole, max(4, (whole - least) // 12))

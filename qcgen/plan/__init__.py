@@ -48,9 +48,8 @@ from qcgen.plan.select import SIZE, SPEED, Form, select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import Stored, store, with_copies
-from qcgen.plan.stream.build import stream_of
+from qcgen.plan.stream import alone, fit, stream_of
 from qcgen.plan.stream.choose import Chain
-from qcgen.plan.stream.fit import alone, fit
 from qcgen.plan.stream.stages import COPY, Stage, in_rows
 from qcgen.progress import report_progress
 

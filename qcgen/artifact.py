@@ -27,7 +27,7 @@ from qcgen.plan.functions import FreeStep, free_step
 from qcgen.plan.prices import longest_stretch
 from qcgen.reference.tolerance import exact
 from qcgen.render import block, render
-from qcgen.render.filters import one_line
+from qcgen.render.c_text import one_line
 from qcgen.report import Measured, Report, report
 from qcgen.self_test import self_test, vectors
 from qcgen.write import write_files

@@ -13,7 +13,7 @@ from qcgen.ir.self_test import BASIS
 from qcgen.options import OPTIONS
 from qcgen.protocol import MOST_BYTES, VERSION
 from qcgen.render import filled
-from qcgen.render.filters import one_line
+from qcgen.render.c_text import one_line
 from qcgen.render.model import option_words
 from qcgen.render.usage import usage, variable
 from qcgen.version import __version__

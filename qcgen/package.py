@@ -12,7 +12,7 @@ from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
 from qcgen.ir.plan import Plan
 from qcgen.render import filled
-from qcgen.render.filters import one_line, thousands
+from qcgen.render.c_text import one_line, thousands
 from qcgen.render.model import options_text
 from qcgen.render.usage import usage
 from qcgen.version import __version__

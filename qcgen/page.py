@@ -9,8 +9,8 @@ from html import escape
 from qcgen.errors import shortened
 from qcgen.ir.plan import PlacedBuffer
 from qcgen.render import filled
-from qcgen.render.filters import size
-from qcgen.render.filters import thousands as grouped
+from qcgen.render.c_text import size
+from qcgen.render.c_text import thousands as grouped
 from qcgen.report import NodeReport, PortReport, Report
 
 HEIGHT = 320  # of the memory map, in units of the drawing

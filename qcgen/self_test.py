@@ -20,7 +20,7 @@ from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all, evaluate_frames
 from qcgen.reference.tolerance import exact
 from qcgen.render import filled, header_id
-from qcgen.render.filters import one_line
+from qcgen.render.c_text import one_line
 from qcgen.render.model import options_text
 from qcgen.version import __version__
 

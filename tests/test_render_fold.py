@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import qcgen
-from qcgen.render.fold import WIDTH, folded
+from qcgen.render.c_text import PAGE, folded
 from qcgen.render.head import summary
 
 NAMES = st.text(st.sampled_from("abc_"), min_size=1, max_size=50)
@@ -36,7 +36,7 @@ def test_code_is_broken_between_tokens_alone(line):
 
 @given(CALLS)
 def test_code_fits(line):
-    assert all(len(each) <= WIDTH for each in folded(line).split("\n"))
+    assert all(len(each) <= PAGE for each in folded(line).split("\n"))
 
 
 def test_what_fits_stays_as_it_is():
@@ -135,5 +135,5 @@ def test_the_table_of_nodes_has_a_line_for_each(length, titles):
     steps = [replace(call, op=replace(call.op, name="n" * length)) for call in plan.calls]
     head, *lines = summary(replace(plan, steps=steps))
     assert " ".join(head.split()).startswith(titles)
-    assert all(len(line) + len(" * ") <= WIDTH and line.count("n" * length) == 1 for line in lines)
+    assert all(len(line) + len(" * ") <= PAGE and line.count("n" * length) == 1 for line in lines)
     assert len(lines) == len(steps)

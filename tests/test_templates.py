@@ -32,8 +32,7 @@ from qcgen.kernels.arm_dsp.winograd import WINOGRAD_IN_RAM
 from qcgen.kernels.windows import Axis
 from qcgen.plan.select import TRANSFORMING_MORE
 from qcgen.render import environment, templates
-from qcgen.render.model import ModelContext, StreamContext
-from qcgen.render.self_test import SelfTestContext
+from qcgen.render.model import ModelContext, SelfTestContext, StreamContext
 
 ARITHMETIC = (
     nodes.Add,

@@ -123,7 +123,7 @@ def fitted(text: str) -> str:
 
 def size(count: int) -> str:
     """A number of bytes, as in the generated C."""
-    from qcgen.render.filters import size
+    from qcgen.render.c_text import size
 
     return size(count)
 
@@ -134,7 +134,7 @@ def number(value: int) -> str:
     >>> number(-1234567)
     '-1 234 567'
     """
-    from qcgen.render.filters import thousands
+    from qcgen.render.c_text import thousands
 
     return thousands(value)
 

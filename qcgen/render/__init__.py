@@ -17,27 +17,26 @@ from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
 from qcgen.library import FILES, Library, for_isa, templates, with_unsigned
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import placeable
-from qcgen.render.filters import (
+from qcgen.render.c_text import (
     arguments,
     code_of,
     comment,
     extent,
+    folded,
     indent,
     int32,
     int64,
     one_line,
     place,
     real,
+    require_values_fit,
     rows,
     rows_at,
     thousands,
     uint32,
 )
-from qcgen.render.fold import folded
 from qcgen.render.interface import hashing
-from qcgen.render.model import accessors, model_context, stream_context
-from qcgen.render.ranges import require_values_fit
-from qcgen.render.self_test import self_test_context
+from qcgen.render.model import accessors, model_context, self_test_context, stream_context
 from qcgen.render.shared import declared, kept, layer, same, struct_of, tables_of, with_layer
 
 _ID, _WEIGHTS_ID = "\0", "\1"

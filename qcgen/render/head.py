@@ -37,7 +37,7 @@ from qcgen.ir.program import (
 from qcgen.kernels.portable.orion import OrionConvContext
 from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.kernels.portable.rows import RowsCall
-from qcgen.render.filters import WIDTH, one_line, thousands
+from qcgen.render.c_text import WIDTH, one_line, thousands
 
 
 def summary(plan: Plan) -> list[str]:

@@ -9,7 +9,7 @@ from qcgen.arithmetic import is_binary_fraction
 from qcgen.cores import TARGETS
 from qcgen.ir.plan import Plan, RowsAt
 from qcgen.ir.self_test import SelfTest
-from qcgen.render.filters import place, rows_at
+from qcgen.render.c_text import place, rows_at
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the templates of the generated files show besides the nodes' own functions."""
+"""What the templates of the generated files and of a self-test show besides the nodes' own functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from qcgen.arithmetic import meant_text
 from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, Table, TensorMove, View
-from qcgen.ir.self_test import SelfTest
+from qcgen.ir.self_test import ADDEND, FACTOR, SelfTest, SelfTestInput
+from qcgen.ir.types import DType
 from qcgen.library import standard_headers
 from qcgen.options import OPTIONS
 from qcgen.plan.names import STATE, accessor_names
 from qcgen.render import block
-from qcgen.render.filters import one_line, place
+from qcgen.render.c_text import one_line, place, real
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
 from qcgen.render.interface import (
     Conversion,
@@ -330,3 +331,48 @@ def _ports(plan: Plan, stream: Stream) -> list[Port]:
         places += [place for call in stream.first_pass.calls for place in call.arguments]
     symbols = {place.symbol for place in places if isinstance(place, Argument)}
     return [port for port in plan.ports if port.symbol in symbols]
+
+
+# The files of a self-test.
+
+
+@dataclass(frozen=True)
+class SelfTestContext(Context):
+    """What test.h.jinja and test.c.jinja show besides the model's own context."""
+
+    template: ClassVar[str] = "test.c.jinja"
+    own_ports: tuple[Port, ...]  # whose tensors are variables of the test
+    places: Mapping[str, str]  # where the test finds inputs and outputs, by their symbols
+    made: Mapping[str, str]  # the next element of an input, by its symbol
+    tested: tuple[str, ...]  # the arguments of the function
+    unchecked: str  # nodes without a hash
+    seed: int  # of the random numbers, with the two of their recurrence
+    factor: int  # by which a number is multiplied for the next one
+    addend: int  # what is added then
+
+
+def self_test_context(plan: Plan, test: SelfTest, accessors: Mapping[str, str]) -> SelfTestContext:
+    """The context; ``accessors``: the functions that tell where tensors lie in the arena, by symbols."""
+    recorded = {each.port.symbol: each.table.symbol for each in test.inputs if each.table is not None}
+    own = tuple(port for port in plan.arguments if port.symbol not in recorded)
+    variables = {port.symbol: f"{plan.prefix}_test_tensor_{port.symbol}" for port in own}
+    return SelfTestContext(
+        own_ports=own,
+        places=variables | {symbol: f"{function}(arena)" for symbol, function in accessors.items()},
+        made={each.port.symbol: _made(each) for each in test.inputs},
+        tested=tuple(recorded.get(port.symbol) or variables[port.symbol] for port in plan.arguments),
+        unchecked=", ".join(one_line(call.op.name) for call in plan.calls if call.symbol not in test.written),
+        seed=test.seed,
+        factor=FACTOR,
+        addend=ADDEND,
+    )
+
+
+def _made(each: SelfTestInput) -> str:
+    """The C expression of the next element of an input."""
+    dtype, code = each.port.tensor.dtype, "random >> 24"
+    if dtype is DType.FLOAT16:
+        return "(uint16_t)((random >> 31 << 15) + 0x3c00 + ((random >> 24 & 127) << 3))"
+    if not dtype.is_float:
+        return f"({dtype.c})({code})"
+    return f"({dtype.c})((int32_t)({code}) - {each.zero_point}) * {real(each.scale)}"

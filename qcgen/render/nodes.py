@@ -10,7 +10,7 @@ from qcgen.ir.plan import Argument, Call, InArena, Place, Plan
 from qcgen.ir.program import Tensor
 from qcgen.render import environment
 from qcgen.render.c_functions import CFunction, changed
-from qcgen.render.filters import place
+from qcgen.render.c_text import place
 
 _OUTPUT_STEP = re.compile(r"(\w+)_(requantize|line|code|is_near_tie|scaled|codes|closeness)")
 """The names of output functions: which function of a node, and what it does."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from qcgen.ir.context import own
 from qcgen.ir.plan import Call, Field, Plan, SharedFunction, Table
 from qcgen.render.c_functions import CFunction, changed, functions
-from qcgen.render.filters import comment, int32
+from qcgen.render.c_text import comment, int32
 
 
 def table_at(plan: Plan, table: Table) -> str:

@@ -10,7 +10,7 @@ from requantization_layers import stairs_of
 import qcgen
 from qcgen.errors import ProofFailed
 from qcgen.render import render
-from qcgen.render.filters import int32, int64
+from qcgen.render.c_text import int32, int64
 from qcgen.requantize import choose
 from qcgen.requantize.fixed_point import FixedPoint, certify
 

@@ -1,14 +1,17 @@
-"""How values are written in C."""
+"""How values and texts are written in C: numbers that fit their types, comments, lines folded to a page's width."""
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from qcgen.ir.context import LayerField
-from qcgen.ir.plan import Argument, Fill, InArena, Place, RowsAt, Table, Turn
+from qcgen.ir.plan import C_BYTES, Argument, Fill, InArena, Place, Plan, RowsAt, Table, Turn
 from qcgen.ir.types import Array
 
 WIDTH = 118  # of a line of generated C
@@ -233,3 +236,167 @@ def _literals(values: Array, c_type: str) -> list[str]:
 
 def _real(text: str) -> str:
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+# Lines of C that names or numbers of a model made too long, folded to the width of a page.
+
+
+PAGE = 120  # columns of a line that is folded
+
+_BREAKS = (
+    re.compile(r", |; |(?= (?:\|\||&&|\?|:) )"),
+    re.compile(r"(?<=[ +])= |(?= (?:[-+&<>]|[<>=]=) )"),
+)
+"""Where a line may end: behind a comma or a semicolon, before an operator; if there is none, before those that bind
+more closely."""
+
+_LAST_RESORTS = (re.compile(r"(?<=\w\()"), re.compile(r"(?= [\w*])"))
+
+_LONE_COMMENT = re.compile(r"( *)/\* (.*) \*/")
+_COMMENT_BEHIND = re.compile(r"(.*[;{,]|#define .*\S) /\* (.*) \*/")
+_MACRO = re.compile(r"(#define \w+) (\S.*)")
+_INSIDE_COMMENT = re.compile(r"( *\* +)(.*)")
+_LABEL = re.compile(r"\w+  +(?=\S)")
+_OPENED = re.compile(r" *[A-Za-z(].*\((?:.*,)?$")
+_APART = re.compile(r'^#|"|/\*')  # what stands on a line of its own, and strings
+
+
+def folded(text: str) -> str:
+    """C whose lines fit, where they can be broken: between arguments and operands, as far outside as can be.
+
+    A comment behind code moves in front of it. Assembly and macros with parameters stay as they are: a model does not
+    make them longer.
+
+    >>> print(folded("static void f(" + "const int8_t *restrict a_long_name_of_a_pointer, " * 3 + "int32_t n)"))
+    static void f(const int8_t *restrict a_long_name_of_a_pointer, const int8_t *restrict a_long_name_of_a_pointer,
+        const int8_t *restrict a_long_name_of_a_pointer, int32_t n)
+    """
+    given = text.split("\n")
+    if max(map(len, given)) <= PAGE:
+        return text
+    lines: list[str] = []
+    in_comment = False
+    rest = deque(given)
+    while rest:
+        line = rest.popleft()
+        if _OPENED.match(line) and not in_comment and not _APART.search(line):
+            line = _whole(line, rest)
+        is_macro = line.endswith("\\") or (lines and lines[-1].endswith("\\"))
+        if len(line) <= PAGE or is_macro:
+            lines.append(line)
+        elif in_comment:
+            lines += _folded_comment_line(line, rest)
+        elif match := _LONE_COMMENT.fullmatch(line):
+            lines += _folded_comment(*match.groups())
+        else:
+            lines += [line] if line.lstrip().startswith("/*") else _folded_code(line)
+        if "/*" in line or "*/" in line:
+            in_comment = line.rfind("/*") > line.rfind("*/") or (in_comment and "*/" not in line)
+    return "\n".join(lines)
+
+
+def _whole(line: str, rest: deque[str]) -> str:
+    """A signature or a call whose lines are taken from the ``rest`` if one of them does not fit; else the line."""
+    depth, more = _depth(line), list[str]()
+    while depth > 0 and len(more) < len(rest) and not _APART.search(rest[len(more)]):
+        more.append(rest[len(more)])
+        depth += _depth(more[-1])
+        if depth > 0 and not more[-1].endswith((",", "(")):
+            return line
+    if depth or max(map(len, (line, *more))) <= PAGE:
+        return line
+    return " ".join((line, *(rest.popleft().lstrip() for _ in more))).replace("( ", "(")
+
+
+def _folded_comment(indent: str, text: str) -> list[str]:
+    leader = f"{indent} * "
+    return [f"{indent}/*", *textwrap.wrap(text, PAGE, initial_indent=leader, subsequent_indent=leader), f"{indent} */"]
+
+
+def _folded_comment_line(line: str, rest: deque[str]) -> list[str]:
+    """A line inside a comment; what follows in its paragraph is taken from the ``rest`` and flows behind it."""
+    match = _INSIDE_COMMENT.fullmatch(line)
+    if match is None:
+        return [line]
+    leader, text = match.groups()
+    label = _LABEL.match(text)
+    behind = leader + " " * len(label[0]) if label else leader
+    while (more := _INSIDE_COMMENT.fullmatch(rest[0])) and more[1] == behind and not _LABEL.match(more[2]):
+        text = f"{text} {more[2]}"
+        rest.popleft()
+    return textwrap.wrap(text, PAGE, initial_indent=leader, subsequent_indent=behind, break_long_words=False)
+
+
+def _folded_code(line: str) -> list[str]:
+    lines, rest = [], line
+    indent = len(line) - len(line.lstrip())
+    if match := _COMMENT_BEHIND.fullmatch(line):
+        code, text = match.groups()
+        return folded(f"{' ' * indent}/* {text} */\n{code}").split("\n")
+    if match := _MACRO.fullmatch(line):
+        return [f"{match[1]} \\", f"    {match[2]}"]
+    if line.startswith("#") or '"' in line:  # a string has commas of its own
+        return [line]
+    if line[-1] in ";{)" or _depth(line) > 0:  # not a line of a list, whose items stay below each other
+        indent += 4
+    while len(rest) > PAGE and (end := _break(rest, indent)):
+        lines.append(rest[:end].rstrip())
+        rest = " " * indent + rest[end:].lstrip()
+    return [*lines, rest]
+
+
+def _break(line: str, indent: int) -> int | None:
+    """Where to break: of the places within the width that the fewest parentheses enclose, the last one.
+
+    After `=` only if all that follows fits on a line of this indentation.
+    """
+    start = len(line) - len(line.lstrip())
+    found = []
+    for rank, pattern in enumerate(_BREAKS):
+        for match in pattern.finditer(line, start):
+            end = match.end()
+            fits = len(line[:end].rstrip()) <= PAGE
+            if fits and (match[0] != "= " or indent + len(line) - end <= PAGE):
+                found.append((_depth(line[:end]), rank, -end))
+    if found:
+        return -min(found)[2]
+    ends = [[match.end() for match in pattern.finditer(line, start)] for pattern in _LAST_RESORTS]
+    return next((max(within) for each in ends if (within := [end for end in each if end <= PAGE])), None)
+
+
+def _depth(text: str) -> int:
+    return sum(text.count(c) for c in "([{") - sum(text.count(c) for c in ")]}")
+
+
+def require_values_fit(plan: Plan) -> None:
+    """Raises AssertionError, a defect of qcgen, for a table or a layer's own number that its C type cannot hold."""
+    for call in plan.calls:
+        types = {field.name: field.c_type for field in call.shared.fields} if call.shared else {}
+        own = [Table(name, name, types[name], np.array([value]), "") for name, value in call.numbers.items()]
+        for table in (*call.tables, *own):
+            _require_fit(table, f"node {call.op.name!r} ({call.op.op_type})")
+    for table in plan.initial_tables:
+        _require_fit(table, "a state")
+    for stream in plan.streams:
+        _require_fit(stream.order, f"the rows of {stream.symbol}")
+
+
+def _require_fit(table: Table, where: str) -> None:
+    beyond = next(_beyond(table), None)
+    if beyond is not None:
+        raise AssertionError(f"{where}: {table.symbol} holds {beyond}, which does not fit {table.c_type}")
+
+
+def _beyond(table: Table) -> Iterator[object]:
+    """The values that the type cannot hold: of integers those out of its range, of float those that become infinite."""
+    values = np.asarray(table.values)
+    if table.c_type == "double":
+        return
+    if table.c_type == "float":
+        finite = values[np.isfinite(values)]
+        yield from finite[np.abs(finite) > np.finfo(np.float32).max]
+        return
+    bits, is_unsigned = 8 * C_BYTES[table.c_type], table.c_type.startswith("u")
+    low, high = (0, 2**bits - 1) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    ends = (int(values.min()), int(values.max())) if values.size else ()
+    yield from (end for end in ends if not low <= end <= high)

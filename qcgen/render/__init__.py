@@ -16,7 +16,7 @@ from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
 from qcgen.library import FILES, Library, for_isa, templates, with_unsigned
 from qcgen.render.block import essence, id_of
-from qcgen.render.c_functions import placeable
+from qcgen.render.c_functions import declared, kept, layer, placeable, same, struct_of, tables_of, with_layer
 from qcgen.render.c_text import (
     arguments,
     code_of,
@@ -37,7 +37,6 @@ from qcgen.render.c_text import (
 )
 from qcgen.render.interface import hashing
 from qcgen.render.model import accessors, model_context, self_test_context, stream_context
-from qcgen.render.shared import declared, kept, layer, same, struct_of, tables_of, with_layer
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""

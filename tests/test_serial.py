@@ -29,7 +29,7 @@ from qcgen.cores import TARGETS
 from qcgen.errors import BoardFailed
 from qcgen.example import example
 from qcgen.protocol import Kind, Message, message_in
-from qcgen.verification import firmware, link
+from qcgen.verification import on_board
 from qcgen.verification.on_board import verify_on_board
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
@@ -99,7 +99,7 @@ def test_lost_and_damaged_bytes_change_no_verdict(seed, digits, spoiled, outcome
 
 
 def test_a_line_that_is_too_bad_ends_with_a_message(digits, outcome, monkeypatch):
-    monkeypatch.setattr(link, "PATIENCE", 2.0)
+    monkeypatch.setattr(on_board, "PATIENCE", 2.0)
     with bridged(digits, faulty(1, 0.1, 0.1), faulty(2, 0.1, 0.1)) as board:
         begin = time.monotonic()
         status, out, err = outcome(board.port)
@@ -109,7 +109,7 @@ def test_a_line_that_is_too_bad_ends_with_a_message(digits, outcome, monkeypatch
 
 
 def test_a_silent_port_ends_with_a_message(digits, outcome, monkeypatch):
-    monkeypatch.setattr(link, "PATIENCE", 1.0)
+    monkeypatch.setattr(on_board, "PATIENCE", 1.0)
     with bridged(digits, from_board=lambda _: b"") as board:
         assert outcome(board.port) == (1, "", f"qcgen: {board.port}: no answer within 1 s\n")
 
@@ -127,7 +127,7 @@ def test_what_a_board_writes_outside_of_frames_is_passed_over_or_shown(digits, o
     greeting = [b"boot ok\r\n"]
     with bridged(digits, from_board=lambda data: (greeting.pop() if greeting else b"") + data) as board:
         assert outcome(board.port, "--cases", 1)[0] == 0
-    monkeypatch.setattr(link, "PATIENCE", 1.0)
+    monkeypatch.setattr(on_board, "PATIENCE", 1.0)
     with bridged(digits, from_board=lambda _: b"the core faulted\n") as board:
         err = outcome(board.port)[2]
     assert "no answer within 1 s" in err
@@ -185,8 +185,8 @@ def test_a_request_that_comes_again_runs_nothing_where_inputs_are_written_over(t
     artifact = qcgen.compile(DIGITS, **options)
     line = DeafToRuns(build(tmp_path, artifact))
     try:
-        link_ = link.Link(line, 10**6)
-        [identity] = firmware.networks(link_)
+        link_ = on_board.Link(line, 10**6)
+        [identity] = on_board.networks(link_)
         result = verify_on_board(link_, identity, artifact.with_self_test(), cases=2)
     finally:
         line.close()
@@ -390,4 +390,4 @@ def test_another_protocol_is_refused():
             return self._answer
 
     with pytest.raises(BoardFailed, match="line: its firmware speaks another protocol: make it anew with this qcgen"):
-        firmware.networks(link.Link(Other(), 10**6))
+        on_board.networks(on_board.Link(Other(), 10**6))

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qcgen.artifact import Artifact
-    from qcgen.verification.firmware import Identity
-    from qcgen.verification.link import Link
-    from qcgen.verification.on_board import BoardVerification
+    from qcgen.verification.on_board import BoardVerification, Identity, Link
 
 
 MOST_COMPILED = 8
@@ -41,8 +39,7 @@ class OnBoard:
 def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Verifies every model on the board, prints as it goes; returns the exit status. ``parser`` is the command's."""
     from qcgen.cli.artifacts import print_rejection
-    from qcgen.verification.firmware import networks
-    from qcgen.verification.link import Link, opened
+    from qcgen.verification.on_board import Link, networks, opened
 
     verified: list[OnBoard] = []
     rejected: list[str] = []

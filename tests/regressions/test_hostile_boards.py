@@ -22,7 +22,7 @@ from qcgen.errors import BoardFailed
 from qcgen.protocol import MOST_NETWORKS, VERSION, Kind, Message, message_in
 from qcgen.render import header_id
 from qcgen.render.model import option_words
-from qcgen.verification import firmware, link
+from qcgen.verification import on_board
 from qcgen.verification.on_board import verify_on_board
 from qcgen.version import __version__
 
@@ -117,9 +117,9 @@ def verified(monkeypatch, capsys):
         def opened(*_):
             yield Board(answers)
 
-        monkeypatch.setattr("qcgen.verification.link.opened", opened)
+        monkeypatch.setattr("qcgen.verification.on_board.opened", opened)
         monkeypatch.setattr("qcgen.cli.artifacts.compile_graph", compiled_once)
-        monkeypatch.setattr(link, "PATIENCE", 0.5)
+        monkeypatch.setattr(on_board, "PATIENCE", 0.5)
         status = main(["verify", "--serial", "line", "--cases", "1", str(DIGITS), *words])
         out, err = capsys.readouterr()
         assert "internal error" not in err
@@ -241,7 +241,7 @@ def test_a_board_that_is_slow_to_tell_its_networks_is_left():
         return Message(request.kind, request.number, identity(networks=MOST_NETWORKS))
 
     with pytest.raises(BoardFailed, match="has told 3 of 64 networks in 20 s"):
-        firmware.networks(link.Link(Board({Kind.IDENTIFY: slow}, clock), 115200, clock))
+        on_board.networks(on_board.Link(Board({Kind.IDENTIFY: slow}, clock), 115200, clock))
 
 
 @pytest.mark.parametrize("data", [b"\0", b"\x7e", b"\x7d", b"\x7e" + b"R" * 15, honest(Message(73, 1, b"")).framed()])
@@ -251,7 +251,7 @@ def test_a_stream_without_an_end_takes_neither_memory_nor_more_than_the_time_for
     board.read = lambda: data * (4096 // len(data))
     tracemalloc.start()
     with pytest.raises(BoardFailed, match="line: no answer within 10 s"):
-        firmware.networks(link.Link(board, 115200, clock))
+        on_board.networks(on_board.Link(board, 115200, clock))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 10**6
@@ -299,12 +299,12 @@ def test_whatever_a_board_sends_a_message_or_a_verdict_comes_of_it(answers):
         told = identity() if payload is None else payload
         return Message(kind, request.number if is_numbered else 7, told)
 
-    board = link.Link(Board(dict.fromkeys(Kind, next_), clock), 115200, clock)
+    board = on_board.Link(Board(dict.fromkeys(Kind, next_), clock), 115200, clock)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         text = ""
         try:
-            for each in firmware.networks(board):
+            for each in on_board.networks(board):
                 verify_on_board(board, each, artifact(), cases=1)
         except BoardFailed as failure:
             text = str(failure)
@@ -319,8 +319,8 @@ def test_results_of_noise_are_differences(noise):
         answer = honest(request)
         return Message(answer.kind, answer.number, noise.randbytes(len(answer.payload)))
 
-    board = link.Link(Board({Kind.READ: random}), 115200)
-    [each] = firmware.networks(board)
+    board = on_board.Link(Board({Kind.READ: random}), 115200)
+    [each] = on_board.networks(board)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not verify_on_board(board, each, artifact(), cases=1).is_right

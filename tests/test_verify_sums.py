@@ -17,8 +17,7 @@ from qcgen.cli import main
 from qcgen.ir.program import RawAccumulator
 from qcgen.reference import evaluate_operator
 from qcgen.verification import verify
-from qcgen.verification.drive import Wanted, drives
-from qcgen.verification.layers import layers_of
+from qcgen.verification.layers import Wanted, drives, layers_of
 from qcgen.verification.nodes import Nodes
 from qcgen.verification.running import Builder
 from qcgen.verification.sums import measure

@@ -26,7 +26,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import Array, DType
 from qcgen.orion import run_time_tests
 from qcgen.reference import evaluate
-from qcgen.verification.drive import driving_inputs
+from qcgen.verification.layers import driving_inputs
 
 
 @dataclass(frozen=True)

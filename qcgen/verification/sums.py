@@ -14,8 +14,7 @@ import numpy as np
 
 from qcgen.ir.types import Array
 from qcgen.progress import report_progress
-from qcgen.verification.drive import Drive, Wanted, drives
-from qcgen.verification.layers import Layer, layers_of, windows_sums
+from qcgen.verification.layers import Drive, Layer, Wanted, drives, layers_of, windows_sums
 from qcgen.verification.nodes import Nodes, Shown, WrongValue
 
 MOST_WORK = 2**36

@@ -13,8 +13,7 @@ from qcgen import arithmetic
 from qcgen.ir.program import AveragePool, GlobalAveragePool, MatMul, Reduce, Requantize, RoundOnce, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.reference.elementwise import quantization_of
-from qcgen.verification.drive import Spot, Wanted, drives, solved, window_spot
-from qcgen.verification.layers import Layer
+from qcgen.verification.layers import Layer, Spot, Wanted, drives, solved, window_spot
 from qcgen.verification.steps.driven import MOST_ELEMENTS, Codes, Driven, spread, sums_beside
 
 Ends = Callable[[Tensor], tuple[Array, Array]]

@@ -34,7 +34,7 @@ from qcgen.verification import verify
 from qcgen.verification.nodes import Nodes
 from qcgen.verification.running import Builder
 from qcgen.verification.steps import DrivenSteps, drive_steps
-from qcgen.verification.steps.rows import _met
+from qcgen.verification.steps.groups import _met
 
 GALLERY = {entry.name: entry for entry in ENTRIES}
 BY_NAME = {unit.name: unit for unit in UNITS}

@@ -44,8 +44,15 @@ from qcgen.verification.steps.codes import (
     of_wide_pairs,
 )
 from qcgen.verification.steps.driven import Driven
-from qcgen.verification.steps.rows import of_normalization, of_softmax
-from qcgen.verification.steps.totals import Ends, of_average_pool, of_product, of_reduce, of_rounded_once
+from qcgen.verification.steps.groups import (
+    Ends,
+    of_average_pool,
+    of_normalization,
+    of_product,
+    of_reduce,
+    of_rounded_once,
+    of_softmax,
+)
 
 __all__ = ["NodeSteps", "Steps", "drive_steps"]
 

@@ -54,7 +54,7 @@ from qcgen.verification.steps.groups import (
     of_softmax,
 )
 
-__all__ = ["NodeSteps", "Steps", "drive_steps"]
+__all__ = ["DrivenSteps", "NodeSteps", "drive_steps"]
 
 
 @dataclass(frozen=True)

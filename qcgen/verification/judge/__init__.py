@@ -22,14 +22,20 @@ from qcgen.verification.judge.engines import (
     OPTIONS,
     CannotRun,
     Engine,
+    NotSeparable,
     OnnxRuntime,
     Processor,
     Reference,
+    computed,
+    cut_out,
+    float_weights,
     installed,
+    misread_products,
+    read,
     this_processor,
+    words,
 )
 from qcgen.verification.judge.micro import CRITERION, PACKAGE, MicroBench, installed_micro
-from qcgen.verification.judge.part import NotSeparable, computed, cut_out, float_weights, misread_products, read, words
 from qcgen.verification.judge.rules import Clamps, Rules, codes, nearer, numbers, only_inside, saturating
 
 AUTOMATIC = "auto"

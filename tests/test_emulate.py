@@ -21,7 +21,7 @@ import qcgen
 from qcgen.cli import main
 from qcgen.cores import EMULATED, RISCV_CORES, TARGETS
 from qcgen.emulate import CYCLES, Trial, cross_build, emulate, measure, random_feeds
-from qcgen.emulate.cycles import block_cycles, entry_cycles, jump_cycles
+from qcgen.emulate.counts import block_cycles, entry_cycles, jump_cycles
 from qcgen.emulate.listing import Instruction
 from qcgen.errors import EmulationFailed
 from qcgen.plan import prices

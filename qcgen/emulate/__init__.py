@@ -2,8 +2,7 @@
 
 from qcgen.cross import COMPILERS, missing_tools, temporary_folder
 from qcgen.emulate.bounds import BOUNDED, Bound, NodeBound, bound
-from qcgen.emulate.counts import COUNTED_FLAGS, Cost, Measurement, NodeCost, measure
-from qcgen.emulate.cycles import CYCLES
+from qcgen.emulate.counts import COUNTED_FLAGS, CYCLES, Cost, Measurement, NodeCost, measure
 from qcgen.emulate.image import EmulatedOutcome, Image, Trial, cross_build, emulate, end_feeds, random_feeds
 
 __all__ = [

@@ -16,8 +16,7 @@ from pathlib import Path
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
 from qcgen.cross import machine_of, require_tools, succeed, temporary_folder
-from qcgen.emulate.counts import COUNTED_FLAGS, counting, read_blocks, run_of
-from qcgen.emulate.cycles import CYCLES
+from qcgen.emulate.counts import COUNTED_FLAGS, CYCLES, counting, read_blocks, run_of
 from qcgen.emulate.flow import EXIT, LinkedCode, LinkedFunction
 from qcgen.emulate.image import ELF, Image, Trial, cross_build, emulate
 from qcgen.emulate.listing import OUTSIDE, SHARED, Listing, listing

@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from qcgen.emulate.listing import Instruction
-from qcgen.emulate.thumb import FLAGS, Access, NotUnderstood, ThumbStep, steps
+from qcgen.emulate.listing import FLAGS, Access, Instruction, NotUnderstood, ThumbStep, steps
 from qcgen.stack import NoBound
 
 CLEAN, DATA, CONSTANTS, FIXED = "clean", "data", "constants", "fixed"

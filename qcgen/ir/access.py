@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcgen.ir.program.tensor import Int64s
+from qcgen.ir.program import Int64s
 
 NOTHING = np.iinfo(np.int64).max
 """The lowest byte that a unit reads that reads none."""

@@ -12,6 +12,7 @@ from qcgen.ir.program import (
     Dequantize,
     FloatBinary,
     FloatUnary,
+    Int64s,
     Lookup,
     Operator,
     Program,
@@ -22,7 +23,6 @@ from qcgen.ir.program import (
     inputs_of,
     joined_of,
 )
-from qcgen.ir.program.tensor import Int64s
 from qcgen.ir.types import Array, DType
 from qcgen.reference import evaluate_operator
 from qcgen.reference.elementwise import evaluate_for_table

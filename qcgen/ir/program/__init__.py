@@ -34,16 +34,20 @@ from qcgen.ir.program.elementwise import (
     Slice,
     Transpose,
 )
-from qcgen.ir.program.epilogue import (
+from qcgen.ir.program.operands import (
     DivideAway,
     Epilogue,
+    Float32s,
     FloatActivation,
+    Int32s,
+    Int64s,
     RawAccumulator,
     Requantize,
     RoundedStep,
     RoundInSteps,
     RoundOnce,
     RoundTwice,
+    Tensor,
 )
 from qcgen.ir.program.recurrent import BLOCK, GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
 from qcgen.ir.program.reduction import (
@@ -66,7 +70,6 @@ from qcgen.ir.program.reduction import (
     ZeroPointCorrection,
 )
 from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
-from qcgen.ir.program.tensor import Float32s, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 __all__ = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from qcgen.ir.program.epilogue import FloatActivation
-from qcgen.ir.program.tensor import Int64s, Tensor
+from qcgen.ir.program.operands import FloatActivation, Int64s, Tensor
 from qcgen.ir.types import Array
 
 

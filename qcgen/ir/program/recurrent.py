@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from qcgen.ir.program.elementwise import Scaling
-from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
+from qcgen.ir.program.operands import Float32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 BLOCK = 256

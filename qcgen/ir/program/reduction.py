@@ -8,8 +8,7 @@ from math import prod
 from typing import Literal
 
 from qcgen.ir.program.elementwise import Convert, FloatBinary, FloatUnary, Scaling
-from qcgen.ir.program.epilogue import FloatActivation, RawAccumulator, Requantize, RoundOnce
-from qcgen.ir.program.tensor import Float32s, Int64s, Tensor
+from qcgen.ir.program.operands import Float32s, FloatActivation, Int64s, RawAccumulator, Requantize, RoundOnce, Tensor
 
 
 @dataclass(frozen=True)

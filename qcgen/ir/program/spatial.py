@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from qcgen.ir.program.epilogue import Epilogue
-from qcgen.ir.program.tensor import Int32s, Int64s, Tensor
+from qcgen.ir.program.operands import Epilogue, Int32s, Int64s, Tensor
 from qcgen.ir.types import Array
 
 

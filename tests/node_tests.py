@@ -26,7 +26,7 @@ import qcgen
 from qcgen.check.specs import SPECS
 from qcgen.cli.table import number, table
 from qcgen.geometry import CONVOLUTIONS
-from qcgen.ir.element_types import ELEMENT_TYPES
+from qcgen.ir.graph import ELEMENT_TYPES
 from qcgen.ir.types import Array
 from qcgen.load.nodes import IN_BYTES
 

@@ -12,7 +12,7 @@ from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Q8, Extra, NodeView, not_
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS
 from qcgen.infer.facts import counted, shape_text
-from qcgen.ir.element_types import element_type
+from qcgen.ir.graph import element_type
 from qcgen.ir.types import Array, DType
 
 MAX_TAPS = 2**14

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qcgen.infer.facts import Facts, Shape, TensorType, contradict, counted, shape_text
-from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Dim
+from qcgen.ir.graph import Dim, element_type
 from qcgen.ir.types import DType
 
 

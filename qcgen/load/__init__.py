@@ -14,8 +14,7 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value, fresh
+from qcgen.ir.graph import NEWEST, Attribute, Dim, Graph, Node, Origin, Value, element_type, fresh
 from qcgen.ir.types import Array, DType
 from qcgen.load.files import OtherFormat, UnreadableError, external_bytes, other_folder, other_format
 from qcgen.load.nodes import (

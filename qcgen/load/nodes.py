@@ -10,8 +10,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from qcgen.errors import Problem
-from qcgen.ir.element_types import number_of
-from qcgen.ir.graph import Node
+from qcgen.ir.graph import Node, number_of
 from qcgen.ir.types import Array, DType
 from qcgen.schemas import version_at, versions
 

@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 
 from qcgen import arithmetic, functions
-from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Graph, Node, fresh
+from qcgen.ir.graph import Graph, Node, element_type, fresh
 from qcgen.ir.program import (
     Comparison,
     Convert,

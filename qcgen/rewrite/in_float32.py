@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from qcgen.infer import RULES
-from qcgen.ir.element_types import element_type, number_of
-from qcgen.ir.graph import Graph, Node, fresh
+from qcgen.ir.graph import Graph, Node, element_type, fresh, number_of
 from qcgen.ir.types import Array, DType
 
 IN_FLOAT16 = frozenset(

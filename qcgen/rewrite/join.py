@@ -9,8 +9,7 @@ from math import sqrt
 import numpy as np
 
 from qcgen.infer.facts import integers
-from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Graph, Node, element_type
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
     GraphQuantization,

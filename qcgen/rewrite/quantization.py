@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.ir.element_types import element_type
-from qcgen.ir.graph import Node
+from qcgen.ir.graph import Node, element_type
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.wiring import Change, Wiring
 

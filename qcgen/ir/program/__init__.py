@@ -52,6 +52,9 @@ from qcgen.ir.program.operands import (
 from qcgen.ir.program.recurrent import BLOCK, GATES, GateWeights, IntegerLstm, IntegerRows, Recurrent
 from qcgen.ir.program.reduction import (
     ArgMax,
+    AveragePool,
+    Conv,
+    ConvGeometry,
     DynamicParameter,
     DynamicQuantize,
     Extremes,
@@ -63,13 +66,15 @@ from qcgen.ir.program.reduction import (
     IntegerSoftmax,
     LayerNorm,
     MatMul,
+    MaxPool,
+    OrionConv,
     Reduce,
     Softmax,
+    Spatial,
     TopK,
     WideSoftmax,
     ZeroPointCorrection,
 )
-from qcgen.ir.program.spatial import AveragePool, Conv, ConvGeometry, MaxPool, OrionConv, Spatial
 from qcgen.ir.types import Array
 
 __all__ = [

@@ -13,8 +13,7 @@ from qcgen.errors import ProofFailed
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.kernels import fast_output
 from qcgen.requantize import choose
-from qcgen.requantize.fast_step import FastStep, certify
-from qcgen.requantize.fixed_point import window_needed
+from qcgen.requantize.fixed_point import FastStep, certify_fast, window_needed
 
 SCALES = (0.0025, 0.0071, 0.0113, 0.00307, 2.0**-8, 2.0**-9)
 WINDOW = 3  # odd: the power of two below it is too narrow
@@ -77,13 +76,13 @@ def test_the_fast_step_of_a_layer_with_odd_windows_is_certified(family, layer):
     step = STEPS[family](fixed, stairs)
     assert fixed.guard.max() == WINDOW
     assert is_right(step, stairs)
-    assert certify(step, stairs) == 512 * len(SCALES)
+    assert certify_fast(step, stairs) == 512 * len(SCALES)
 
 
 def test_a_test_too_narrow_for_an_odd_window_is_refused(layer):
     stairs, fixed = layer
     with pytest.raises(ProofFailed):
-        certify(dsp_step(fixed, stairs, guard=2), stairs)
+        certify_fast(dsp_step(fixed, stairs, guard=2), stairs)
 
 
 @pytest.mark.parametrize("family", STEPS)
@@ -98,7 +97,7 @@ def test_whatever_number_is_changed_the_certificate_accepts_no_wrong_step(family
             mutant = replace(step, **{field: getattr(step, field) + difference})
             right = is_right(mutant, stairs)
             try:
-                certify(mutant, stairs)
+                certify_fast(mutant, stairs)
             except ProofFailed:
                 refused += not right
             else:

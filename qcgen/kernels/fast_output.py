@@ -14,7 +14,7 @@ from qcgen.ir.types import Bools, DType
 from qcgen.kernels.epilogue import LINE_PARAMETERS
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
-from qcgen.requantize.fast_step import FastStep, certify
+from qcgen.requantize.fixed_point import FastStep, certify_fast
 
 Scale = Mapping[str, str]
 """The primitive that scales, by the arithmetic (``Output.kind``) that it serves; other arithmetics are a function's."""
@@ -136,7 +136,7 @@ def with_fast_step(packed: Packed, step: FastStep) -> Certificate:
     """The certificate of a node whose kernel has this output step, which is proved here; raises ProofFailed."""
     stairs = packed.epilogue.stairs
     assert stairs is not None
-    certify(step, stairs)
+    certify_fast(step, stairs)
     return replace(packed.certificate, numbers={**packed.certificate.numbers, "fast": _own_numbers(step)})
 
 

@@ -18,7 +18,7 @@ from qcgen.kernels.fast_output import RARE, TESTED_BITS, guarded, parameter, wit
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.text import Unrolled
-from qcgen.requantize.fast_step import FastStep
+from qcgen.requantize.fixed_point import FastStep
 
 LANES = 4  # int32 in a vector
 MAX_ROUNDED = 16  # the largest shift that VQRSHRNB has

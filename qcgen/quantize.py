@@ -20,8 +20,8 @@ from qcgen.errors import ModelRejected, Problem, ToolMissing
 from qcgen.ir.types import Array
 from qcgen.load import parsed
 from qcgen.progress import report_progress
+from qcgen.verification.cases import NO_TENSORS, RecordingError, classes, recorded_arrays
 from qcgen.verification.judge.engines import CannotRun, OnnxRuntime
-from qcgen.verification.recordings import NO_TENSORS, RecordingError, classes, recorded_arrays
 
 __all__ = ["CALIBRATED", "CannotRun", "Quantized", "quantize", "save"]
 

@@ -25,7 +25,7 @@ from tools import require
 
 import qcgen
 from qcgen.reference import evaluate
-from qcgen.verification.inputs import Case, border_cases, panics
+from qcgen.verification.cases import Case, border_cases, panics
 
 DIGITS = Path(__file__).parent / "data" / "digits"
 NETWORKS = ("digits_qop_s8", "digits_qop_u8", "digits_qdq_s8", "digits_qdq_u8")

@@ -12,7 +12,7 @@ from tools import require
 import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.cli import main
-from qcgen.verification.inputs import generated_cases
+from qcgen.verification.cases import generated_cases
 
 RECORDED = DIGITS.with_suffix(".npz")
 RUN = """

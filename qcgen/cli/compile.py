@@ -88,7 +88,7 @@ def _models(args: argparse.Namespace) -> list[argparse.Namespace]:
 def _compiled(args: argparse.Namespace) -> _Compiled | None:
     """A model; None if it is rejected, which is printed."""
     from qcgen.cli.artifacts import compiled, print_rejection, read_model
-    from qcgen.verification.recordings import RecordingError, recorded_arrays
+    from qcgen.verification.cases import RecordingError, recorded_arrays
 
     if args.board is not None:
         try:
@@ -149,7 +149,7 @@ def _check(files: dict[str, str | bytes]) -> int:
 
 def _tested(artifact: Artifact, args: argparse.Namespace) -> Artifact:
     """With a self-test, by the first case that was recorded if there is one."""
-    from qcgen.verification.recordings import recorded_cases
+    from qcgen.verification.cases import recorded_cases
 
     has_cases = args.data is not None and not args.bake
     feeds = recorded_cases(args.data, artifact.program)[0].feeds if has_cases else None
@@ -158,8 +158,7 @@ def _tested(artifact: Artifact, args: argparse.Namespace) -> Artifact:
 
 def _with_vectors(artifact: Artifact, count: int, data: Path | None) -> Artifact:
     """With test vectors of so many cases, of those that were recorded if there are any."""
-    from qcgen.verification.inputs import generated_cases
-    from qcgen.verification.recordings import RecordingError, recorded_cases
+    from qcgen.verification.cases import RecordingError, generated_cases, recorded_cases
 
     if data is None:
         cases = list(generated_cases(artifact.program, seed=0, cases=count))
@@ -170,7 +169,7 @@ def _with_vectors(artifact: Artifact, count: int, data: Path | None) -> Artifact
 
 def _with_accuracy(artifact: Artifact, report: Report, args: argparse.Namespace) -> Report:
     """The report with the accuracy on the examples of --data, if they have labels."""
-    from qcgen.verification.recordings import accuracy
+    from qcgen.verification.cases import accuracy
 
     return report if artifact.plan.node else replace(report, accuracy=accuracy(artifact, args.data))
 

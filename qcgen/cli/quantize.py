@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     from qcgen.cli.artifacts import print_rejection
     from qcgen.quantize import CannotRun, quantize, save
-    from qcgen.verification.recordings import RecordingError
+    from qcgen.verification.cases import RecordingError
 
     try:
         with shown():

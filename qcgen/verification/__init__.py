@@ -16,6 +16,15 @@ from qcgen.ir.types import Array
 from qcgen.progress import report_progress
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, exact, tolerances
+from qcgen.verification.cases import (
+    Case,
+    Reached,
+    RecordingError,
+    border_cases,
+    end_cases,
+    generated_cases,
+    recorded_cases,
+)
 from qcgen.verification.compare import (
     Compared,
     Difference,
@@ -26,11 +35,9 @@ from qcgen.verification.compare import (
     leaves_a_choice,
     reference_text,
 )
-from qcgen.verification.inputs import Case, Reached, border_cases, end_cases, generated_cases
 from qcgen.verification.judge import AUTOMATIC, Judgement, judge_of
 from qcgen.verification.locate import Cause, Probe, locate
 from qcgen.verification.nodes import Nodes, WrongValue
-from qcgen.verification.recordings import RecordingError, recorded_cases
 from qcgen.verification.running import Builder, Running, not_run, usual_flags
 from qcgen.verification.steps import DrivenSteps, NodeSteps, drive_steps
 from qcgen.verification.sums import LayerSums, MeasuredSums, measure

@@ -16,8 +16,8 @@ from qcgen.plan import plan
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.render import render
+from qcgen.verification.cases import Case
 from qcgen.verification.compare import Difference, Outcome, add, followed
-from qcgen.verification.inputs import Case
 from qcgen.verification.nodes import Nodes
 from qcgen.verification.running import Builder, Running
 

@@ -36,10 +36,9 @@ from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import tolerances
 from qcgen.render import header_id
 from qcgen.self_test import same_everywhere, self_test
+from qcgen.verification.cases import Case, generated_cases, recorded_cases
 from qcgen.verification.compare import Compared, Outcome, add, add_returned, leaves_a_choice, reference_text
-from qcgen.verification.inputs import Case, generated_cases
 from qcgen.verification.judge import AUTOMATIC, Judge, Judgement, judge_of
-from qcgen.verification.recordings import recorded_cases
 from qcgen.verification.running import from_boundary, to_boundary
 from qcgen.version import __version__
 

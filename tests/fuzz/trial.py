@@ -26,8 +26,8 @@ from qcgen.ir.program import Conv, OrionConv, Program, inputs_of
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all
 from qcgen.reference.tolerance import NETWORK, RELATIVE, tolerances
+from qcgen.verification.cases import generated_cases
 from qcgen.verification.compare import leaves_a_choice
-from qcgen.verification.inputs import generated_cases
 from qcgen.verification.running import to_boundary
 
 SECONDS = 10  # of processor time

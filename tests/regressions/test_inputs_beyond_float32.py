@@ -6,7 +6,7 @@ import numpy as np
 from models import node_model
 
 import qcgen
-from qcgen.verification.inputs import generated_cases
+from qcgen.verification.cases import generated_cases
 
 
 def test_numbers_halfway_between_codes_are_finite():

@@ -52,12 +52,12 @@ _VECTOR_REGISTER = re.compile(r"\bq[0-7]\b")
 _REGISTER_NUMBERS = {"sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": 15}
 
 
-def class_of(instruction: Instruction) -> str:
+def _class_of(instruction: Instruction) -> str:
     """The class of an instruction, a field of CycleTable or "transfer".
 
-    >>> class_of(Instruction(0, 4, "ldrd", "r0, r1, [r2]", "f", ".text"))
+    >>> _class_of(Instruction(0, 4, "ldrd", "r0, r1, [r2]", "f", ".text"))
     'transfer'
-    >>> class_of(Instruction(0, 2, "ldrsb.w", "r0, [r2]", "f", ".text"))
+    >>> _class_of(Instruction(0, 2, "ldrsb.w", "r0, [r2]", "f", ".text"))
     'load'
     """
     if instruction.mnemonic.startswith("v") and _VECTOR_REGISTER.search(instruction.operands):
@@ -70,13 +70,13 @@ def class_of(instruction: Instruction) -> str:
 
 def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
     """The cycles of each instruction of a straight run of instructions, without what jumps add."""
-    kinds = [class_of(instruction) for instruction in block]
+    kinds = [_class_of(instruction) for instruction in block]
     cycles = []
     for i, (instruction, kind) in enumerate(zip(block, kinds, strict=True)):
         before = kinds[i - 1] if i else ""
         waits = i > 0 and kind in _MEMORY and not _results(block[i - 1], before).isdisjoint(_address(instruction))
         if kind == "transfer":
-            cost = table.transfer_start + table.transfer_each * registers(instruction)
+            cost = table.transfer_start + table.transfer_each * _registers(instruction)
         elif kind == "load" and before == "load" and not waits:
             moves = bool(_UPDATES.search(instruction.operands))
             cost = table.load_update if table.load_update and moves else table.load_in_row
@@ -85,21 +85,23 @@ def block_cycles(table: CycleTable, block: Sequence[Instruction]) -> list[int]:
         else:
             cost = int(getattr(table, kind))
         cost += table.late_address if waits and before not in _MEMORY else 0
-        cycles.append(cost + (late_cycles(table, block[i - 1], instruction) if i else 0))
+        cycles.append(cost + (_late_cycles(table, block[i - 1], instruction) if i else 0))
     return cycles
 
 
-def late_cycles(table: CycleTable, before: Instruction | None, instruction: Instruction) -> int:
+def _late_cycles(table: CycleTable, before: Instruction | None, instruction: Instruction) -> int:
     """What an instruction waits for the result of the one just before it; an address is counted by itself."""
     if before is None:
         return 0
     if table.late_result:
-        return table.late_result if _is_late(before) and _results(before, class_of(before)) & _taken(instruction) else 0
-    if not (table.late_load or table.late_store) or class_of(before) != "load":
+        return (
+            table.late_result if _is_late(before) and _results(before, _class_of(before)) & _taken(instruction) else 0
+        )
+    if not (table.late_load or table.late_store) or _class_of(before) != "load":
         return 0
     loaded = before.operands.split(",")[0]
     stored, _, others = instruction.operands.partition(",")
-    if class_of(instruction) != "store":
+    if _class_of(instruction) != "store":
         is_source = instruction.mnemonic.startswith("b") or instruction.mnemonic in ("jr", "jalr")
         return table.late_load if loaded in _words(instruction.operands if is_source else others) else 0
     return table.late_load if loaded in _words(others) else table.late_store if loaded == stored else 0
@@ -142,12 +144,12 @@ def _is_late(instruction: Instruction) -> bool:
     """Whether other instructions of Arm that compute have their result a cycle earlier."""
     if _LATE.fullmatch(instruction.mnemonic.partition(".")[0]):
         return True
-    return class_of(instruction) == "plain" and bool(_SHIFTED.search(instruction.operands))
+    return _class_of(instruction) == "plain" and bool(_SHIFTED.search(instruction.operands))
 
 
 def _taken(instruction: Instruction) -> set[str]:
     """The registers that an Arm instruction computes with or stores."""
-    kind, operands = class_of(instruction), instruction.operands.split(",")
+    kind, operands = _class_of(instruction), instruction.operands.split(",")
     if kind in ("load", "transfer", "vector"):
         return set()
     if kind == "store":
@@ -175,12 +177,12 @@ def _results(instruction: Instruction, kind: str) -> set[str]:
     return set(_REGISTER.findall(",".join(written)))
 
 
-def registers(instruction: Instruction) -> int:
+def _registers(instruction: Instruction) -> int:
     """How many registers a transfer moves.
 
-    >>> registers(Instruction(0, 4, "ldmia.w", "r0!, {r1, r4-r6, sl, lr}", "f", ".text"))
+    >>> _registers(Instruction(0, 4, "ldmia.w", "r0!, {r1, r4-r6, sl, lr}", "f", ".text"))
     6
-    >>> registers(Instruction(0, 4, "ldrd", "r0, r1, [r2]", "f", ".text"))
+    >>> _registers(Instruction(0, 4, "ldrd", "r0, r1, [r2]", "f", ".text"))
     2
     """
     listed = re.search(r"\{(.*)\}", instruction.operands)
@@ -461,7 +463,7 @@ def _shares(table: CycleTable, listed: Listing, block: Block) -> dict[int, tuple
         executed, taken = shares.get(owner, (0, 0))
         shares[owner] = (executed + block.runs, taken + block.runs * cost)
     passed = block.runs - block.entries  # runs behind the instruction before
-    entered = block.entries * entry_cycles(table, run[0]) + passed * late_cycles(table, listed.before(run[0]), run[0])
+    entered = block.entries * entry_cycles(table, run[0]) + passed * _late_cycles(table, listed.before(run[0]), run[0])
     left = jump_cycles(table, run[-1], block.jumps, block.repeats)
     for owner, cost in ((charged[0], entered), (charged[-1], left)):
         shares[owner] = (shares[owner][0], shares[owner][1] + cost)

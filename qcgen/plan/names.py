@@ -53,7 +53,7 @@ def _is_macro(text: str) -> bool:
     return len(text) > 1 and text == text.upper() and any(c.isalpha() for c in text)
 
 
-def is_reserved(text: str) -> bool:
+def _is_reserved(text: str) -> bool:
     """Whether an identifier has a meaning in C, C++ or the headers that generated code includes."""
     return text in _RESERVED or _STANDARD.fullmatch(text) is not None
 
@@ -67,7 +67,7 @@ def identifier(text: str, fallback: str) -> str:
 def prefix_of(text: str) -> str:
     """A model's prefix: an identifier that does not start with a digit, no reserved word and no standard header."""
     name = identifier(text, "model")
-    return f"model_{name}" if name[0].isdigit() or is_reserved(name) or _is_header(name) else name
+    return f"model_{name}" if name[0].isdigit() or _is_reserved(name) or _is_header(name) else name
 
 
 def _is_header(name: str) -> bool:
@@ -79,7 +79,7 @@ def is_prefix(text: str) -> bool:
     """Whether a prefix that the user chose can start C symbols."""
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is None or text.endswith("_"):
         return False
-    return not is_reserved(text) and not _is_header(text)
+    return not _is_reserved(text) and not _is_header(text)
 
 
 WEIGHTS = ("weights", "weights_check", "weights_are_packed", "linked_weights", "block")
@@ -105,7 +105,7 @@ def parameter_names(
         base = identifier(tensor, "tensor")
         base = base.lower() if _is_macro(base) or base == "I" else base
         base = f"t{base}" if base[0].isdigit() else base
-        base = f"{base}_" if is_reserved(base) or base in (*_IN_STREAMS, *variables) else base
+        base = f"{base}_" if _is_reserved(base) or base in (*_IN_STREAMS, *variables) else base
         base = f"tensor_{base}" if any(part in extended for part in _beginnings(base)) else base
         name, number = base, numbers.get(base, 2)
         while name.upper() in taken:
@@ -166,7 +166,7 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str, public: Collection
         name = identifier(node, operator.lower())
         symbol = f"{prefix}_{name}"
         collides = name in begun or any(part in taken for part in _beginnings(name))
-        if symbol == symbol.upper() or is_reserved(symbol) or collides:
+        if symbol == symbol.upper() or _is_reserved(symbol) or collides:
             name = f"n{index}_{name}"
         taken.add(name)
         begun.update(_beginnings(name))

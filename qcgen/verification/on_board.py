@@ -55,7 +55,7 @@ _MOST_TEXT = 200
 """So much of what comes outside of frames is kept, to be shown when no answer comes."""
 
 
-class RequestRefused(Exception):
+class _RequestRefused(Exception):
     """The firmware refused a request: ``why`` is a code of the protocol, the text is the firmware's."""
 
     def __init__(self, why: int, text: str) -> None:
@@ -108,7 +108,7 @@ class Link:
     def _refused(self, why: int, text: str) -> None:
         if why == Why.CONDITION_FAILED:
             raise BoardFailed(f"{self.name}: on the board this does not hold: {text}")
-        raise RequestRefused(why, text)
+        raise _RequestRefused(why, text)
 
     def _next(self) -> Message | None:
         """The next message that has come undamaged; None if there is none yet."""
@@ -255,7 +255,7 @@ def _identity(link: Link, index: int) -> bytes:
     """What the firmware tells of a network: six bytes, then texts."""
     try:
         payload = link.ask(Kind.IDENTIFY, bytes([index])).payload
-    except RequestRefused:
+    except _RequestRefused:
         payload = b""
     if len(payload) < 6 or payload[0] != VERSION:
         raise BoardFailed(f"{link.name}: its firmware speaks another protocol: make it anew with this qcgen")
@@ -280,7 +280,7 @@ class Firmware:
         for _ in range(TRIES):
             try:
                 return self._run(inputs, with_hashes)
-            except RequestRefused as refusal:
+            except _RequestRefused as refusal:
                 if refusal.why not in (Why.OTHER_INPUTS, Why.OTHER_RUN):
                     raise BoardFailed(f"{self.link.name}: the firmware refuses a request: {refusal}") from None
         raise BoardFailed(f"{self.link.name}: the board loses what it was sent: does it restart all the time?")

@@ -69,7 +69,7 @@ class MicroBench:
         sizes = [np.prod(graph.value(name).fixed_shape or (1,)) * 8 for name in (*given, *self._computed)]
         self._arena = LEAST_ARENA + 2 * int(sum(sizes)) + 8 * len(origin.model)
         ends = ([number[name] for name in names] for names in (given, self._computed))
-        self._model = separated(origin.model, sorted(kept), *ends)
+        self._model = _separated(origin.model, sorted(kept), *ends)
 
     def outputs(self, feeds: Mapping[str, Array], values: Mapping[str, Array]) -> dict[str, Array]:
         """All tensors that the reference has, too, by the program's names; CannotRun."""
@@ -103,7 +103,7 @@ class MicroBench:
         return every, dict.fromkeys(every, np.zeros(()))
 
 
-def separated(data: bytes, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+def _separated(data: bytes, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
     """The file with some operators of its network alone, ascending, between other tensors; all by their numbers."""
     changed = bytearray(data)
     [subgraph, *_] = FlatTable.root(data).tables(2)

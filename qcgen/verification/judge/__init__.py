@@ -19,9 +19,12 @@ from qcgen.options import spelt
 from qcgen.reference import evaluate_all
 from qcgen.verification.compare import Difference, Outcome, add
 from qcgen.verification.judge.engines import (
+    CRITERION,
     OPTIONS,
+    PACKAGE,
     CannotRun,
     Engine,
+    MicroBench,
     NotSeparable,
     OnnxRuntime,
     Processor,
@@ -30,12 +33,12 @@ from qcgen.verification.judge.engines import (
     cut_out,
     float_weights,
     installed,
+    installed_micro,
     misread_products,
     read,
     this_processor,
     words,
 )
-from qcgen.verification.judge.micro import CRITERION, PACKAGE, MicroBench, installed_micro
 from qcgen.verification.judge.rules import Clamps, Rules, codes, nearer, numbers, only_inside, saturating
 
 AUTOMATIC = "auto"

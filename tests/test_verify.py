@@ -19,8 +19,18 @@ from qcgen.reference import evaluate_all, evaluate_operator
 from qcgen.reference.tolerance import NETWORK, exact, magnitude, tolerance, tolerances
 from qcgen.verification import RecordingError, verify
 from qcgen.verification.cases import Case, end_cases, generated_cases, recorded_cases
-from qcgen.verification.compare import Outcome, add, differences, followed, leaves_a_choice
-from qcgen.verification.locate import RECORDING, SHARING, Probe, locate, probed
+from qcgen.verification.compare import (
+    RECORDING,
+    SHARING,
+    Outcome,
+    Probe,
+    add,
+    differences,
+    followed,
+    leaves_a_choice,
+    locate,
+    probed,
+)
 from qcgen.verification.nodes import Nodes
 from qcgen.verification.running import Builder
 

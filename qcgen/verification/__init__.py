@@ -26,17 +26,19 @@ from qcgen.verification.cases import (
     recorded_cases,
 )
 from qcgen.verification.compare import (
+    Cause,
     Compared,
     Difference,
     Outcome,
+    Probe,
     add,
     add_returned,
     followed,
     leaves_a_choice,
+    locate,
     reference_text,
 )
 from qcgen.verification.judge import AUTOMATIC, Judgement, judge_of
-from qcgen.verification.locate import Cause, Probe, locate
 from qcgen.verification.nodes import Nodes, WrongValue
 from qcgen.verification.running import Builder, Running, not_run, usual_flags
 from qcgen.verification.steps import DrivenSteps, NodeSteps, drive_steps

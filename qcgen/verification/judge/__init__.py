@@ -19,9 +19,9 @@ from qcgen.options import spelt
 from qcgen.reference import evaluate_all
 from qcgen.verification.compare import Difference, Outcome, add
 from qcgen.verification.judge.engines import (
-    CRITERION,
+    MICRO_CRITERION,
+    MICRO_PACKAGE,
     OPTIONS,
-    PACKAGE,
     CannotRun,
     Engine,
     MicroBench,
@@ -191,7 +191,7 @@ def judge_of(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array
 NOT_INSTALLED = "onnxruntime, which would judge bits, is not installed: pip install 'onnxruntime>=1.32'"
 
 
-NO_MICRO = f"{PACKAGE}, which would judge bits, is not installed: pip install '{PACKAGE}>=0.dev0'"
+NO_MICRO = f"{MICRO_PACKAGE}, which would judge bits, is not installed: pip install '{MICRO_PACKAGE}>=0.dev0'"
 
 
 def _micro(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]) -> Judge:
@@ -208,8 +208,8 @@ def _micro(artifact: Artifact, oracle: str, cases: Sequence[Mapping[str, Array]]
         bench.outputs(cases[0], evaluate_all(artifact.program, cases[0]))
     except CannotRun as error:
         return _own(f"tflm cannot run this: {error}")
-    name = f"TensorFlow Lite Micro's reference kernels, of {PACKAGE} {installed_micro()}"
-    return Judge(Judgement("tflm", name, CRITERION), bench)
+    name = f"TensorFlow Lite Micro's reference kernels, of {MICRO_PACKAGE} {installed_micro()}"
+    return Judge(Judgement("tflm", name, MICRO_CRITERION), bench)
 
 
 def _own(*notes: str) -> Judge:

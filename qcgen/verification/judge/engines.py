@@ -322,9 +322,9 @@ def this_processor() -> Processor:
 # TensorFlow Lite Micro's interpreter from PyPI, with its reference kernels, as the judge of .tflite files.
 
 
-PACKAGE = "tflite-micro"
+MICRO_PACKAGE = "tflite-micro"
 
-CRITERION = "bit for bit, every tensor that a node computes"
+MICRO_CRITERION = "bit for bit, every tensor that a node computes"
 
 LEAST_ARENA = 2**22
 """Bytes that an interpreter gets for what it needs beside tensors."""
@@ -333,7 +333,7 @@ LEAST_ARENA = 2**22
 def installed_micro() -> str | None:
     """The version of the interpreter; None where it is not installed."""
     try:
-        return version(PACKAGE)
+        return version(MICRO_PACKAGE)
     except PackageNotFoundError:
         return None
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import Requantize
-from qcgen.requantize.staircase import Staircase, staircase
+from qcgen.requantize.lines import Staircase, staircase
 
 
 def stairs_of(scale, lo, hi, zero_point: int = 0, low: int = -128, high: int = 127) -> Staircase:

@@ -19,7 +19,7 @@ from qcgen.arithmetic import dequantize
 from qcgen.intervals import accumulator_interval
 from qcgen.ir.program import Conv, RoundInSteps
 from qcgen.reference import evaluate_all
-from qcgen.requantize.staircase import staircase
+from qcgen.requantize.lines import staircase
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 import check_certificate

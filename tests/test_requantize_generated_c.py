@@ -15,7 +15,7 @@ from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
 from qcgen.ir.context import names_of
 from qcgen.requantize import choose
 from qcgen.requantize.fixed_point import FixedPoint, decompose
-from qcgen.requantize.staircase import Staircase, staircase
+from qcgen.requantize.lines import Staircase, staircase
 
 PROCESSES = 2
 STRICT_FLOAT = ("-std=c99", "-O2", "-ffp-contract=off", "-fno-fast-math", "-Wno-unused-function")

@@ -6,8 +6,8 @@ from requantization_layers import stairs_of
 
 from qcgen import arithmetic
 from qcgen.intervals import INT32_MAX, INT32_MIN
-from qcgen.requantize.staircase import Staircase
-from qcgen.requantize.staircase import staircase as build
+from qcgen.requantize.lines import Staircase
+from qcgen.requantize.lines import staircase as build
 
 SCALES = {
     "tiny": 3.7e-12,

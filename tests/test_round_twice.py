@@ -7,7 +7,7 @@ from qcgen import arithmetic
 from qcgen.ir.program import RoundTwice
 from qcgen.requantize import choose
 from qcgen.requantize.fixed_point import evaluate
-from qcgen.requantize.staircase import staircase
+from qcgen.requantize.lines import staircase
 
 
 def multiplied(acc, multiplier, exponent):

@@ -29,8 +29,7 @@ from qcgen.ir.program import (
 )
 from qcgen.kernels.kernel import CommonOutput, Constants, number
 from qcgen.requantize.fixed_point import FixedPoint, multipliers, split
-from qcgen.requantize.lines import MAX_SHIFT
-from qcgen.requantize.staircase import Staircase, staircase
+from qcgen.requantize.lines import MAX_SHIFT, Staircase, staircase
 
 CONV_SCALE = "x_scale * w_scale / y_scale"
 STEPS_SCALE = "the codes for each unit of acc"

@@ -20,7 +20,7 @@ from qcgen.requantize.fixed_point import (
     window_needed,
     windows_that_never_close,
 )
-from qcgen.requantize.staircase import Staircase
+from qcgen.requantize.lines import Staircase
 
 WINDOW_BITS = (0, 6, 12)  # fraction bits that a wide line may keep: more make guard bands smaller and h larger
 SPLIT_MAX_WORD = 16  # both parts of a multiplier lie in one word of the table

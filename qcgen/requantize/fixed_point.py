@@ -14,7 +14,7 @@ from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, INT32_MIN
 from qcgen.ir.program import DivideAway, Float32s, Int64s, Requantize, RoundInSteps, RoundTwice
 from qcgen.ir.types import Bools
-from qcgen.requantize.staircase import Staircase
+from qcgen.requantize.lines import Staircase
 
 Arithmetic = Literal["multiply-high", "split", "wide", "narrow", "soft-float"]
 FORMS = ("constant", "narrow", "split", "multiply-high", "wide", "guard band", "soft-float", "integers")

@@ -34,7 +34,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType
 from qcgen.requantize import line_in_64_bits
-from qcgen.requantize.staircase import staircase
+from qcgen.requantize.lines import staircase
 from qcgen.simplify.wiring import inner_names, readers_of
 
 # A Pad in front of convolutions or poolings becomes padding of their own.

@@ -28,7 +28,7 @@ from qcgen.ir.types import Array, DType, Layout
 from qcgen.kernels.kernel import Order
 from qcgen.plan.arrange import Arranged, steps_of
 from qcgen.reference.reduction import taps
-from qcgen.requantize.staircase import Staircase, staircase
+from qcgen.requantize.lines import Staircase, staircase
 from qcgen.verification.nodes import CalledNode
 
 FEW = 32

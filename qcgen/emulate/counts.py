@@ -26,7 +26,6 @@ from qcgen.progress import report_progress
 # memory without wait states: of RISC-V cores held against their RTL (``make bench-rtl``), of Arm's from their manuals
 # where they tell, not checked on hardware. What a board's flash adds is modelled by the emulator's plugin.
 
-
 CYCLES = {name: target.cycles for name, target in TARGETS.items() if target.machine}
 """The table of each emulated target."""
 

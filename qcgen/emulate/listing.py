@@ -170,7 +170,6 @@ def _owner(plan: Plan, instruction: Instruction, chain: Sequence[str]) -> int:
 
 # What an instruction of Thumb does to registers, memory and the flow of control, as far as bounds need it.
 
-
 FLAGS = "flags"
 
 _REGISTER = re.compile(r"\b(r\d+|sb|sl|fp|ip|sp|lr|pc)\b")

@@ -199,7 +199,6 @@ class Graph:
 
 # ONNX's numbers for element types, as in tensors and in the attribute ``to`` of Cast.
 
-
 ELEMENT_TYPES: dict[int, DType] = {
     1: DType.FLOAT32,
     2: DType.UINT8,

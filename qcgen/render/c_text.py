@@ -240,7 +240,6 @@ def _real(text: str) -> str:
 
 # Lines of C that names or numbers of a model made too long, folded to the width of a page.
 
-
 PAGE = 120  # columns of a line that is folded
 
 _BREAKS = (

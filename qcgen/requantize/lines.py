@@ -138,7 +138,6 @@ def _brackets(requantize: Requantize, codes: Int64s, lo: Int64s, hi: Int64s) -> 
 
 # Integer lines (acc * m + b) >> s through the staircases of many channels at once.
 
-
 MULTIPLIER_BITS = 31
 MAX_SHIFT = 54  # 256 codes * 2^54 and 2^31 * 2^31 both stay within int64
 _FREE = np.int64(2**62)  # stands for no bound at all

@@ -253,7 +253,6 @@ def _in_memory(elements: Array, order: Order, view: Tensor) -> Array:
 
 # Inputs under which sums are what they are wanted to be: the ends of their intervals, the sides of steps.
 
-
 ATTEMPTS = 24
 """How often a sum that was missed is tried again, with some taps set at random."""
 

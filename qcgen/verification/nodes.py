@@ -287,7 +287,6 @@ def _viewed(view: Arranged, x: Array) -> Array:
 
 # A generated file made ready for that: nodes can be called one by one, output steps show their sums.
 
-
 _OUTPUT_STEP = re.compile(r"(\w+)_(requantize|line|code|is_near_tie|scaled|codes|closeness)")
 """The names of output functions: which function of a node, and what it does."""
 

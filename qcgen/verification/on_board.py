@@ -44,7 +44,6 @@ from qcgen.version import __version__
 
 # Requests to a firmware over a serial line that loses and damages bytes.
 
-
 PATIENCE = 10.0
 """Seconds in which an answer has to come where the board has nothing to compute."""
 
@@ -194,7 +193,6 @@ def _text(failure: Exception) -> str:
 
 
 # The firmware that `qcgen example` made: what it holds, and what its networks compute.
-
 
 TRIES = 5
 """How often a run is tried again whose inputs or results the board has lost."""

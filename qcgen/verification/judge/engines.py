@@ -29,7 +29,6 @@ from qcgen.verification.judge.rules import codes, numbers
 
 # The part of the user's model file that was compiled, as a model of its own: nothing in it is rewritten.
 
-
 OWN = "\njudged"
 """Ends the names of what a judge itself computes for a tensor that it is given, too; no tensor is called like this."""
 
@@ -176,7 +175,6 @@ def _attribute(node: NodeProto, name: str, default: int) -> int:
 
 # onnxruntime, whose numbers depend on the processor, and onnx's reference evaluator.
 
-
 OPTIONS: Mapping[str, str] = {**SESSION, "session.qdq_matmulnbits_accuracy_level": "0"}
 """Of the session: what is meant; and numbers in front of products that stay float are not quantized."""
 
@@ -320,7 +318,6 @@ def this_processor() -> Processor:
 
 
 # TensorFlow Lite Micro's interpreter from PyPI, with its reference kernels, as the judge of .tflite files.
-
 
 MICRO_PACKAGE = "tflite-micro"
 

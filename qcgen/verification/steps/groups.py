@@ -163,7 +163,6 @@ def _codes_rounded_once(by: RoundOnce, channel: int) -> Codes:
 
 # Operators whose outputs hang on whole rows of codes, softmax and normalizations: rows searched beside steps.
 
-
 ROWS, WORK = 2**8, 2**17  # rows of each kind with which a search begins, and their elements, at most
 MOVED_ELEMENTS, MOST_MOVED = 32, 16  # elements of a row that are moved to meet a step, and by less than how much
 

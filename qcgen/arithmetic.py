@@ -320,7 +320,8 @@ def log_softmax_in_integers(x: Array, table: Int64s, distances: Int64s, low: int
 def interpolate(op: Interpolate, x: Array) -> Int64s:
     """Equation (83): codes between four others, by weights whose sum is 2^20.
 
-    Source: ResizeBilinearInteger in kernels/internal/reference/resize_bilinear.h of TensorFlow Lite Micro.
+    Sources: ResizeBilinearInteger in kernels/internal/reference/resize_bilinear.h of TensorFlow Lite Micro, which
+    rounds, and NhwcUpsampleBilinearInteger in onnxruntime's upsample.h, which truncates.
     """
     total = x.astype(np.int64)
     for axis, by in ((1, op.down), (2, op.across)):
@@ -328,11 +329,12 @@ def interpolate(op: Interpolate, x: Array) -> Int64s:
         part_of_axis = part.reshape(-1, *(1,) * (3 - axis))
         after = total.take(np.minimum(first + 1, x.shape[axis] - 1), axis)
         total = total.take(first, axis) * (INTERPOLATION_ONE - part_of_axis) + after * part_of_axis
-    return divide_away(total, INTERPOLATION_ONE**2)
+    truncated: Int64s = np.sign(total) * (np.abs(total) // INTERPOLATION_ONE**2)
+    return truncated if op.truncates else divide_away(total, INTERPOLATION_ONE**2)
 
 
 INTERPOLATION_ONE = 2**10
-"""Parts into which the way from one pixel to the next is divided where TensorFlow Lite resizes images bilinearly."""
+"""Parts into which the way from one pixel to the next is divided where codes of images are resized bilinearly."""
 
 
 def divide_away(total: Int64s, count: int) -> Int64s:

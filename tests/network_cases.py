@@ -932,6 +932,7 @@ def interpolations() -> Iterator[Unit]:
         yield Unit(f"interpolate_{label}", op, (x,), (order,), order)
     one = (replace(tensor, shape=(1, *tensor.shape[1:])) for tensor in tensors)
     yield Unit("interpolate_one", Interpolate("image", "RESIZE_BILINEAR", *one, down, across), (x[:1],))
+    yield Unit("interpolate_truncated", replace(op, op_type="Resize", truncates=True), (x,))
 
 
 def dynamics() -> Iterator[Unit]:

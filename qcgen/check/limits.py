@@ -164,6 +164,26 @@ def computed_indices_of_rows(view: NodeView) -> Iterator[Problem]:
         yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
 
 
+def is_resized_so(view: NodeView) -> Iterator[Problem]:
+    """Resize takes the nearest element, or interpolates codes of images with channels last.
+
+    Linear interpolation of the last two of four axes was rewritten before.
+    """
+    mode = view.node.attributes.get("mode", "nearest")
+    if not isinstance(mode, str) or mode == "nearest" or (mode == "linear" and _is_image_of_codes(view)):
+        return
+    where = "of the last two of four axes, or of the middle two for codes of 8 bits"
+    yield view.problem(f"mode {mode!r} is not supported", f"use nearest, or linear {where}")
+
+
+def _is_image_of_codes(view: NodeView) -> bool:
+    x, y = view.fixed_shape(0), view.graph.value(view.node.outputs[0]).fixed_shape
+    if view.dtype(0) not in (DType.INT8, DType.UINT8) or view.node.version < 11 or x is None or y is None:
+        return False
+    mode = view.node.attributes.get("coordinate_transformation_mode")
+    return len(x) == 4 and (x[0], x[3]) == (y[0], y[3]) and not view.has("axes") and mode != "tf_half_pixel_for_nn"
+
+
 def is_nearest(view: NodeView) -> Iterator[Problem]:
     """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
     for name in ("roi", "scales", "sizes"):

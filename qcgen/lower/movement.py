@@ -8,10 +8,24 @@ from math import ceil, floor
 
 import numpy as np
 
-from qcgen.arithmetic import Float32
+from qcgen.arithmetic import INTERPOLATION_ONE, Float32
 from qcgen.geometry import COORDINATES
 from qcgen.infer.shape import split_evenly
-from qcgen.ir.program import Concat, Embedding, GatherElements, Operator, Pad, Reshape, Resize, Slice, Tensor, Transpose
+from qcgen.ir.program import (
+    Between,
+    Concat,
+    Embedding,
+    GatherElements,
+    Interpolate,
+    Operator,
+    Pad,
+    Reshape,
+    Resize,
+    Slice,
+    Tensor,
+    Transpose,
+)
+from qcgen.ir.types import Layout
 from qcgen.lower.elementwise import lookup
 from qcgen.lower.source import Source
 
@@ -219,11 +233,30 @@ NEAREST: dict[str, Callable[[float], int]] = {
 
 
 def lower_resize(source: Source) -> Operator:
-    """Resize and Upsample by nearest neighbours."""
+    """Resize and Upsample by nearest neighbours; images also linear."""
     x, y = source.tensor(0).shape, source.result().shape
     # Where no size changes onnxruntime copies x, whatever the scales.
     scales = [Float32(1)] * len(x) if x == y else _scales(source, x, y)
+    if source.text("mode", "nearest") == "linear" and x != y:
+        return _interpolate(source, scales)
     return Resize(*source.ends, tuple(_axis(source, *sizes) for sizes in zip(x, y, scales, strict=True)))
+
+
+def _interpolate(source: Source, scales: list[Float32]) -> Interpolate:
+    """The weights of onnxruntime's SetupUpsampleBilinearInteger: places in units of 1 / 1024, truncated."""
+    x, y = source.tensor(0, layout=Layout.CHANNELS_LAST), source.result(layout=Layout.CHANNELS_LAST)
+    mode = source.text("coordinate_transformation_mode", "half_pixel")
+    down, across = (_between(mode, x.shape[axis], y.shape[axis], scales[axis]) for axis in (1, 2))
+    return Interpolate(*source.called, x, y, down, across, truncates=True)
+
+
+def _between(mode: str, size: int, length: int, scale: Float32) -> Between:
+    """Where ``length`` places lie among ``size`` others: the other one counts twice where there is none behind it."""
+    at = COORDINATES[mode](np.arange(length, dtype=np.float32), scale, size, length).astype(np.float32)
+    places = (np.clip(at, Float32(0), Float32(size - 1)) * Float32(INTERPOLATION_ONE)).astype(np.int64)
+    first = np.minimum(places // INTERPOLATION_ONE, size - 1)
+    part = np.where(first < size - 1, places - first * INTERPOLATION_ONE, 0)
+    return Between(tuple(map(int, first)), tuple(map(int, part)))
 
 
 def _axis(source: Source, size: int, length: int, scale: Float32) -> tuple[int, ...]:

@@ -217,7 +217,8 @@ def _outputs(call: Call) -> Iterator[tuple[str, str]]:
         case IntegerUnary() | IntegerLstm() | WideSoftmax():
             yield "output", "the integers of TensorFlow Lite, one rounding after the other"
         case Interpolate():
-            yield "output", "the fixed point of TensorFlow Lite, weights in units of 1 / 1024"
+            whose = "onnxruntime" if call.op.truncates else "TensorFlow Lite"
+            yield "output", f"the fixed point of {whose}, weights in units of 1 / 1024"
         case LayerNorm() if isinstance(call.context, RowsCall) and call.context.line:
             text = "fixed point, and next to a step of the codes the float32 operations of onnxruntime, in their order,"
             yield "output", f"{text} in integers"

@@ -224,6 +224,66 @@ Halves = tuple[tuple[Array, Array], tuple[Array, Array]]
 """Of an axis: for each output the place of the element in front of it and its weight; the same of that behind it."""
 
 
+CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+"""Orders of axes that make an image so."""
+
+
+def resize_channels_last(wiring: Wiring, node: Node) -> Change | None:
+    """Linear Resize of an image of codes that onnxruntime has with channels last: there it is one of the axes 1 and 2.
+
+    Source: NhwcTransformer, and the transpose optimizer, which moves its transpositions behind Resize.
+    """
+    if _axes(wiring, node) is None or not _is_8_bits(wiring, node) or not _has_channels_last(wiring, node.inputs[0]):
+        return None
+    steps = Steps(wiring, node)
+    inputs = [steps.step("Transpose", node.inputs[0], perm=CHANNELS_LAST)]
+    for number, name in enumerate(node.inputs[1:], 1):
+        given = wiring.constant(name)
+        if number > 1 and given is not None and given.shape == (4,):  # scales or sizes
+            name = steps.constant(f"input_{number}", given[[*CHANNELS_LAST]])
+        inputs.append(name)
+    resized = steps.fresh("channels_last")
+    steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(resized,)))
+    steps.step("Transpose", resized, perm=CHANNELS_FIRST, is_last=True, role="channels_first")
+    return steps.change()
+
+
+def _is_8_bits(wiring: Wiring, node: Node) -> bool:
+    return wiring.graph.value(node.inputs[0]).dtype in (DType.INT8, DType.UINT8)
+
+
+def _has_channels_last(wiring: Wiring, image: str) -> bool:
+    """Whether onnxruntime has an image of codes with channels last, found by experiment: what convolutions make, and
+    what makes images of theirs or of such as are transposed.
+    """
+    node = wiring.producers.get(image)
+    if node is None:
+        return False
+    match node.op_type:
+        case "QLinearConv":
+            return True
+        case "Transpose":
+            return node.attributes.get("perm") == CHANNELS_FIRST
+        case "MaxPool" | "QLinearAveragePool" | "QLinearGlobalAveragePool" | "Resize":
+            return _has_channels_last(wiring, node.inputs[0])
+        case "QLinearAdd" | "QLinearMul":
+            return all(_has_channels_last(wiring, node.inputs[number]) for number in (0, 3))
+        case "QLinearConcat":
+            return all(_has_channels_last(wiring, name) for name in node.inputs[2::3])
+        case "QLinearLeakyRelu" | "QLinearSigmoid":
+            # It is transposed back in front of them, unless a convolution behind them needs it so again.
+            return _has_channels_last(wiring, node.inputs[0]) and _leads_to_convolution(wiring, node.outputs[0])
+        case _:
+            return False
+
+
+def _leads_to_convolution(wiring: Wiring, image: str) -> bool:
+    return any(
+        node.op_type == "QLinearConv" or _leads_to_convolution(wiring, node.outputs[0])
+        for node in wiring.readers.get(image, ())
+    )
+
+
 def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     """Resize of the last two of four axes, of float32 numbers or of codes, whose results onnxruntime truncates.
 

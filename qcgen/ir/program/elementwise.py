@@ -329,7 +329,8 @@ class Between:
 class Interpolate:
     """Images (N, H, W, C) of codes, resized bilinearly (arithmetic.interpolate); x and y have the same meaning.
 
-    ``down`` and ``across`` are the axes 1 and 2.
+    ``down`` and ``across`` are the axes 1 and 2. ``truncates``: what is between two codes goes toward 0, not to the
+    nearer one.
     """
 
     name: str
@@ -338,6 +339,7 @@ class Interpolate:
     y: Tensor
     down: Between
     across: Between
+    truncates: bool = False
 
 
 Movement = Transpose | Reshape | Concat | Slice | Pad | Resize

@@ -182,6 +182,7 @@ class InterpolateContext(Context):
     template: ClassVar[str] = "kernels/portable/interpolate.c.jinja"
 
     type: str  # of C, of both images
+    truncates: bool  # what is between two codes goes toward 0, not to the nearer one
     batch: int  # images
     rows: int  # of y
     columns: int  # of y
@@ -202,6 +203,7 @@ def prepare_interpolate(op: Operator, setting: Setting) -> Prepared:
     constants = (*_tables("row", op.down, x[1]), *_tables("column", op.across, x[2]))
     context = InterpolateContext(
         type=op.x.dtype.c,
+        truncates=op.truncates,
         batch=op.y.shape[0],
         rows=op.y.shape[1],
         columns=op.y.shape[2],

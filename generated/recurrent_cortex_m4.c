@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0x0bb72579
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0x8711518d
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -290,11 +290,210 @@ static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_dsp_dot(int32_t a,
 #endif
 }
 
+/* What a layer is. Its gates are input, forget, cell, output. Numbers are scaled by multiplier * 2^(exponent - 31). */
+struct recurrent_cortex_m4_integer_lstm {
+    const int8_t *input_weights; /* by units, of each element of the input those of the four gates; NULL: words */
+    const int8_t *state_weights; /* the same of the state */
+    const int32_t *input_words; /* by units, of four elements of the input a word of each gate; behind the last one 0 */
+    const int32_t *state_words;
+    const int32_t *bias; /* by units, what the sums of the gates begin with, over the input and over the state */
+    const uint16_t *logistic; /* the table of integer_logistic */
+    int32_t batch; /* sequences */
+    int32_t steps; /* of time */
+    int32_t inputs; /* elements of x in a step */
+    int32_t units; /* elements of a state */
+    int32_t x_multiplier[4]; /* of the sums of each gate over the input */
+    int32_t x_exponent[4];
+    int32_t h_multiplier[4]; /* the same over the state */
+    int32_t h_exponent[4];
+    int32_t forget_multiplier; /* of the forget gate times the cell */
+    int32_t forget_exponent;
+    int32_t input_multiplier; /* of the input gate times the cell gate */
+    int32_t input_exponent;
+    int32_t output_multiplier; /* of the output gate times the cell's tangent */
+    int32_t output_exponent;
+    int32_t y_zero_point;
+    int32_t tangent_multiplier; /* of the cell, for integer_tangent */
+    int32_t tangent_shift; /* behind that, half up */
+    int32_t cell_most; /* the bound of the cell's magnitude; 32768 if there is none */
+};
+
+/* The sums of the four gates of unit j over the input and over the state. */
+typedef void recurrent_cortex_m4_integer_lstm_sums(const struct recurrent_cortex_m4_integer_lstm *layer, int32_t j,
+    const int8_t *x, const int8_t *h, int32_t *of_x, int32_t *of_h);
+
+/* Up to three bytes as the lower ones of a word. */
+RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_integer_lstm_rest(const int8_t *codes, int32_t count)
+{
+    uint32_t word = 0;
+
+    for (int32_t i = 0; i < count; i++) {
+        word |= (uint32_t)(uint8_t)codes[i] << (8 * i);
+    }
+    return (int32_t)word;
+}
+
+/* A sum and the products of four codes with a word of weights. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_lstm_dot(int32_t even, int32_t odd,
+    int32_t weights, int32_t sum)
+{
+    return recurrent_cortex_m4_dsp_dot(odd, recurrent_cortex_m4_dsp_odd_s8(weights),
+        recurrent_cortex_m4_dsp_dot(even, recurrent_cortex_m4_dsp_even_s8(weights), sum));
+}
+
+/* The same as integer_lstm_add by words. */
+static RECURRENT_CORTEX_M4_INLINE void recurrent_cortex_m4_integer_lstm_add_words(
+    const int8_t *codes, const int32_t *weights, int32_t terms, const int32_t *start, int32_t *sums)
+{
+    int32_t input = start[0], forget = start[1], cell = start[2], output = start[3];
+
+    for (int32_t i = 0; i < terms; i += 4) {
+        const int32_t word
+            = i + 4 <= terms ? recurrent_cortex_m4_dsp_load_word(&codes[i])
+                : recurrent_cortex_m4_integer_lstm_rest(&codes[i], terms - i);
+        const int32_t even = recurrent_cortex_m4_dsp_even_s8(word);
+        const int32_t odd = recurrent_cortex_m4_dsp_odd_s8(word);
+
+        input = recurrent_cortex_m4_integer_lstm_dot(even, odd, weights[0], input);
+        forget = recurrent_cortex_m4_integer_lstm_dot(even, odd, weights[1], forget);
+        cell = recurrent_cortex_m4_integer_lstm_dot(even, odd, weights[2], cell);
+        output = recurrent_cortex_m4_integer_lstm_dot(even, odd, weights[3], output);
+        weights += 4;
+    }
+    sums[0] = input;
+    sums[1] = forget;
+    sums[2] = cell;
+    sums[3] = output;
+}
+
+/* The sums of a unit by weights in words. */
+static RECURRENT_CORTEX_M4_INLINE void recurrent_cortex_m4_integer_lstm_sums_of_words(
+    const struct recurrent_cortex_m4_integer_lstm *layer, int32_t j, const int8_t *x, const int8_t *h, int32_t *of_x,
+    int32_t *of_h)
+{
+    enum { GATES = 4 };
+    const int32_t inputs = layer->inputs, units = layer->units;
+    const int32_t *const start = layer->bias + 2 * GATES * j;
+
+    recurrent_cortex_m4_integer_lstm_add_words(x, layer->input_words + (inputs + 3) / 4 * GATES * j, inputs, start,
+        of_x);
+    recurrent_cortex_m4_integer_lstm_add_words(h, layer->state_words + (units + 3) / 4 * GATES * j, units,
+        start + GATES, of_h);
+}
+
+/* The nearest number of 16 bits. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_lstm_short(int32_t value)
+{
+    return value < INT16_MIN ? INT16_MIN : value > INT16_MAX ? INT16_MAX : value;
+}
+
+/* Scaled, the nearest number of 16 bits. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_lstm_scaled(int32_t value, int32_t multiplier,
+    int32_t exponent)
+{
+    return recurrent_cortex_m4_integer_lstm_short(recurrent_cortex_m4_round_twice(value, multiplier, exponent));
+}
+
+/* What the function of a gate is given: the sum of both sums, in units of integer_logistic. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_integer_lstm_gate(
+    const struct recurrent_cortex_m4_integer_lstm *layer, int32_t gate, const int32_t *of_x, const int32_t *of_h)
+{
+    const int32_t from_x
+        = recurrent_cortex_m4_integer_lstm_scaled(of_x[gate], layer->x_multiplier[gate], layer->x_exponent[gate]);
+    const int32_t from_h
+        = recurrent_cortex_m4_integer_lstm_scaled(of_h[gate], layer->h_multiplier[gate], layer->h_exponent[gate]);
+
+    return recurrent_cortex_m4_integer_lstm_short(from_x + from_h) * 3;
+}
+
+/* One step of time: the state h becomes next, and the cell, two bytes a unit, changes. */
+typedef void recurrent_cortex_m4_integer_lstm_step(
+    const struct recurrent_cortex_m4_integer_lstm *layer, const int8_t *x, const int8_t *h, int8_t *cell, int8_t *next);
+
+/* The same by the sums that a function gives. */
+static RECURRENT_CORTEX_M4_INLINE void recurrent_cortex_m4_integer_lstm_units(
+    const struct recurrent_cortex_m4_integer_lstm *layer, recurrent_cortex_m4_integer_lstm_sums *add, const int8_t *x,
+    const int8_t *h, int8_t *cell, int8_t *next)
+{
+    enum { INPUT, FORGET, CELL, OUTPUT, GATES };
+    const int32_t half = INT32_C(1) << layer->tangent_shift >> 1;
+    const int32_t most = layer->cell_most;
+    const int32_t units = layer->units;
+    const uint16_t *const table = layer->logistic;
+
+    for (int32_t j = 0; j < units; j++) {
+        int32_t of_x[GATES], of_h[GATES];
+        int32_t c = (int32_t)cell[2 * j + 1] * 256 + (uint8_t)cell[2 * j];
+
+        add(layer, j, x, h, of_x, of_h);
+
+        const int32_t inward = recurrent_cortex_m4_integer_logistic(table,
+            recurrent_cortex_m4_integer_lstm_gate(layer, INPUT, of_x, of_h));
+        const int32_t forget = recurrent_cortex_m4_integer_logistic(table,
+            recurrent_cortex_m4_integer_lstm_gate(layer, FORGET, of_x, of_h));
+        const int32_t candidate =
+            recurrent_cortex_m4_integer_tangent(table, recurrent_cortex_m4_integer_lstm_gate(layer, CELL, of_x, of_h));
+        const int32_t outward = recurrent_cortex_m4_integer_logistic(table,
+            recurrent_cortex_m4_integer_lstm_gate(layer, OUTPUT, of_x, of_h));
+
+        c = recurrent_cortex_m4_integer_lstm_scaled(forget * c, layer->forget_multiplier, layer->forget_exponent)
+            + recurrent_cortex_m4_integer_lstm_scaled(inward * candidate, layer->input_multiplier,
+                layer->input_exponent);
+        c = recurrent_cortex_m4_integer_lstm_short(c);
+        c = c < -most ? -most : c > most ? most : c;
+        cell[2 * j] = (int8_t)(c & 255);
+        cell[2 * j + 1] = (int8_t)(c >> 8);
+        c = recurrent_cortex_m4_integer_tangent(table, (c * layer->tangent_multiplier + half) >> layer->tangent_shift);
+
+        const int32_t code =
+            recurrent_cortex_m4_round_twice(outward * c, layer->output_multiplier, layer->output_exponent)
+            + layer->y_zero_point;
+
+        next[j] = (int8_t)(code < INT8_MIN ? INT8_MIN : code > INT8_MAX ? INT8_MAX : code);
+    }
+}
+
+/* The step by weights in words, four products in two instructions. */
+RECURRENT_CORTEX_M4_NOINLINE static void recurrent_cortex_m4_integer_lstm_step_by_words(
+    const struct recurrent_cortex_m4_integer_lstm *layer, const int8_t *x, const int8_t *h, int8_t *cell, int8_t *next)
+{
+    recurrent_cortex_m4_integer_lstm_units(layer, recurrent_cortex_m4_integer_lstm_sums_of_words, x, h, cell, next);
+}
+
+/* All sequences of a layer: y has the states after each step, then the cell, two bytes a unit. */
+static RECURRENT_CORTEX_M4_INLINE void recurrent_cortex_m4_integer_lstm_sequences(
+    const struct recurrent_cortex_m4_integer_lstm *layer, recurrent_cortex_m4_integer_lstm_step *step, const int8_t *x,
+    const int8_t *h, const int8_t *c, int8_t *y)
+{
+    const int32_t batch = layer->batch, steps = layer->steps, inputs = layer->inputs, units = layer->units;
+
+    for (int32_t b = 0; b < batch; b++) {
+        const int8_t *state = h + b * units;
+        int8_t *const cell = y + steps * units;
+
+        (void)memcpy(cell, c + b * 2 * units, (size_t)(2 * units));
+        for (int32_t t = 0; t < steps; t++) {
+            step(layer, x, state, cell, y);
+            state = y;
+            x += inputs;
+            y += units;
+        }
+        y += 2 * units;
+    }
+}
+
+/* The same with weights in words. */
+static RECURRENT_CORTEX_M4_INLINE void recurrent_cortex_m4_integer_lstm_by_words(
+    const struct recurrent_cortex_m4_integer_lstm *layer, const int8_t *x, const int8_t *h, const int8_t *c, int8_t *y)
+{
+    recurrent_cortex_m4_integer_lstm_sequences(layer, recurrent_cortex_m4_integer_lstm_step_by_words, x, h, c, y);
+}
+
 /*
  * recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, the weights of the step's input, of four terms a word
  * for each of the four gates.
  */
-RECURRENT_CORTEX_M4_CONST_ATTR static const int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_weights[3 *
+RECURRENT_CORTEX_M4_CONST_ATTR static const int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_words[3 *
     4] = {
      1385492857,  -188270520, -1857986767, -1891911168,
      1201357065,  1855597630,  -310264491,  -880057177,
@@ -305,7 +504,7 @@ RECURRENT_CORTEX_M4_CONST_ATTR static const int32_t recurrent_cortex_m4_UNIDIREC
  * recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: by units, the weights of the state, of four terms a word for
  * each of the four gates.
  */
-RECURRENT_CORTEX_M4_CONST_ATTR static const int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_weights[3 *
+RECURRENT_CORTEX_M4_CONST_ATTR static const int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_words[3 *
     4] = {
      7115071, 15276177, 11397261,   313979,
     12761661, 12773154, 13589702,  3689831,
@@ -343,134 +542,24 @@ RECURRENT_CORTEX_M4_CONST_ATTR static const uint16_t recurrent_cortex_m4_UNIDIRE
     65533, 65533, 65533, 65533, 65533, 65534, 65534, 65534, 65534, 65534, 65534, 65534, 65534, 65534, 65534, 65535,
 };
 
-/* recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: the nearest number of 16 bits. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(int32_t value)
-{
-    return value < INT16_MIN ? INT16_MIN : value > INT16_MAX ? INT16_MAX : value;
-}
-
-/* recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: up to three bytes as the lower ones of a word. */
-RECURRENT_CORTEX_M4_CODE_ATTR static int32_t recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_rest(
-    const int8_t *codes, int32_t count)
-{
-    uint32_t word = 0;
-
-    for (int32_t i = 0; i < count; i++) {
-        word |= (uint32_t)(uint8_t)codes[i] << (8 * i);
-    }
-    return (int32_t)word;
-}
-
-/*
- * recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: sums of codes times the weights of each gate, which begin with
- * start; weights behind the last term are 0.
- */
-RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sums(const int8_t *codes,
-    const int32_t *weights, int32_t terms, const int32_t *start, int32_t *sums)
-{
-    int32_t input = start[0];
-    int32_t forget = start[1];
-    int32_t cell = start[2];
-    int32_t output = start[3];
-
-    for (int32_t i = 0; i < terms; i += 4) {
-        const int32_t word = i + 4 <= terms ? recurrent_cortex_m4_dsp_load_word(&codes[i])
-            : recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_rest(&codes[i], terms - i);
-        const int32_t even = recurrent_cortex_m4_dsp_even_s8(word);
-        const int32_t odd = recurrent_cortex_m4_dsp_odd_s8(word);
-
-        input = recurrent_cortex_m4_dsp_dot(even, recurrent_cortex_m4_dsp_even_s8(weights[0]), input);
-        input = recurrent_cortex_m4_dsp_dot(odd, recurrent_cortex_m4_dsp_odd_s8(weights[0]), input);
-        forget = recurrent_cortex_m4_dsp_dot(even, recurrent_cortex_m4_dsp_even_s8(weights[1]), forget);
-        forget = recurrent_cortex_m4_dsp_dot(odd, recurrent_cortex_m4_dsp_odd_s8(weights[1]), forget);
-        cell = recurrent_cortex_m4_dsp_dot(even, recurrent_cortex_m4_dsp_even_s8(weights[2]), cell);
-        cell = recurrent_cortex_m4_dsp_dot(odd, recurrent_cortex_m4_dsp_odd_s8(weights[2]), cell);
-        output = recurrent_cortex_m4_dsp_dot(even, recurrent_cortex_m4_dsp_even_s8(weights[3]), output);
-        output = recurrent_cortex_m4_dsp_dot(odd, recurrent_cortex_m4_dsp_odd_s8(weights[3]), output);
-        weights += 4;
-    }
-    sums[0] = input;
-    sums[1] = forget;
-    sums[2] = cell;
-    sums[3] = output;
-}
-
-/*
- * recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0: one step of time: the state h becomes next, and the cell, two
- * bytes a unit, changes.
- */
-RECURRENT_CORTEX_M4_NOINLINE static void recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_step(const int8_t *x,
-    const int8_t *h, int8_t *cell, int8_t *next)
-{
-    enum { GATES = 4, INPUTS = 4, UNITS = 3, OF_X = 4, OF_H = 4 };
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        const int32_t *const start = &recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_bias[2 * GATES * j];
-        int32_t of_x[GATES], of_h[GATES]; /* the gates are input, forget, cell, output */
-        int32_t inward, forget, outward, candidate, kept, code;
-        int32_t c = (int32_t)cell[2 * j + 1] * 256 + (uint8_t)cell[2 * j];
-
-        recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sums(x,
-            &recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_weights[OF_X * j], INPUTS, start, of_x);
-        recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_sums(h,
-            &recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_weights[OF_H * j], UNITS, start + GATES, of_h);
-        inward = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_x[0],
-            2111062296, -1))
-            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_h[0],
-            1649267456, -2));
-        inward = recurrent_cortex_m4_integer_logistic(recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
-            recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(inward) * 3);
-        forget = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_x[1],
-            1583296640, 0))
-            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_h[1],
-            1236950528, -1));
-        forget = recurrent_cortex_m4_integer_logistic(recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
-            recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(forget) * 3);
-        candidate = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_x[2],
-            1407374919, 0))
-            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_h[2],
-            1099511680, -1));
-        candidate = recurrent_cortex_m4_integer_tangent(recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
-            recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(candidate) * 3);
-        outward = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_x[3],
-            1231453034, 0))
-            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(of_h[3],
-            1924145408, -2));
-        outward = recurrent_cortex_m4_integer_logistic(recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic,
-            recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(outward) * 3);
-        kept = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(forget * c,
-            1073741824, -14));
-        c = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(kept
-            + recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_short(recurrent_cortex_m4_round_twice(
-            inward * candidate, 1073741824, -18)));
-        c = c < (-20480) ? (-20480) : c > 20480 ? 20480 : c;
-        cell[2 * j] = (int8_t)(c & 255);
-        cell[2 * j + 1] = (int8_t)(c >> 8);
-        c = recurrent_cortex_m4_integer_tangent(recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, c * 6);
-        code = recurrent_cortex_m4_round_twice(outward * c, 1073741824, -22);
-        next[j] = (int8_t)(code < INT8_MIN ? INT8_MIN : code > INT8_MAX ? INT8_MAX : code);
-    }
-}
-
-/* UNIDIRECTIONAL_SEQUENCE_LSTM_0: UNIDIRECTIONAL_SEQUENCE_LSTM, 2 steps of 4 elements, 3 units. */
+/* UNIDIRECTIONAL_SEQUENCE_LSTM_0: UNIDIRECTIONAL_SEQUENCE_LSTM. 2 steps of 4 elements, 3 units. */
 RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0(const int8_t *x,
     const int8_t *h, const int8_t *c, int8_t *y)
 {
-    enum { BATCH = 1, STEPS = 2, INPUTS = 4, UNITS = 3 };
+    RECURRENT_CORTEX_M4_CONST_ATTR static const struct recurrent_cortex_m4_integer_lstm layer = {
+        .input_words = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_input_words,
+        .state_words = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_state_words,
+        .bias = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_bias,
+        .logistic = recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_logistic, .batch = 1, .steps = 2, .inputs = 4,
+        .units = 3, .y_zero_point = 0, .forget_multiplier = 1073741824, .forget_exponent = -14,
+        .input_multiplier = 1073741824, .input_exponent = -18, .output_multiplier = 1073741824, .output_exponent = -22,
+        .tangent_multiplier = 6, .tangent_shift = 0, .cell_most = 20480,
+        .x_multiplier = {2111062296, 1583296640, 1407374919, 1231453034},
+        .h_multiplier = {1649267456, 1236950528, 1099511680, 1924145408}, .x_exponent = {-1, 0, 0, 0},
+        .h_exponent = {-2, -1, -1, -2},
+    };
 
-    for (int32_t b = 0; b < BATCH; b++) {
-        const int8_t *state = h + b * UNITS;
-        int8_t *const cell = y + STEPS * UNITS;
-
-        (void)memcpy(cell, c + b * 2 * UNITS, 2 * UNITS);
-        for (int32_t t = 0; t < STEPS; t++) {
-            recurrent_cortex_m4_UNIDIRECTIONAL_SEQUENCE_LSTM_0_step(x, state, cell, y);
-            state = y;
-            x += INPUTS;
-            y += UNITS;
-        }
-        y += 2 * UNITS;
-    }
+    recurrent_cortex_m4_integer_lstm_by_words(&layer, x, h, c, y);
 }
 
 /* UNIDIRECTIONAL_SEQUENCE_LSTM_0: UNIDIRECTIONAL_SEQUENCE_LSTM. */

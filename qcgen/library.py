@@ -29,6 +29,7 @@ FILES = (
     "float_softmax.h",
     "integer_softmax.h",
     "dsp.h",
+    "integer_lstm.h",
     "dsp_windows.h",
     "dsp_sums.h",
     "dsp_depthwise.h",

@@ -36,6 +36,7 @@ class Struct:
     numbers: Mapping[str, int] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)  # bits, such as those of a float32 number
     floats: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class LayerField(str):

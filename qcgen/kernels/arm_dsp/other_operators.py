@@ -16,7 +16,7 @@ from qcgen.ir.program import GlobalAveragePool, Int64s, IntegerLstm, MatMul, Ope
 from qcgen.ir.types import DType
 from qcgen.kernels.binary import PairFunction, binary_nest, prepare_binary, why_no_binary
 from qcgen.kernels.epilogue import Output
-from qcgen.kernels.integer_lstm import Lstm, prepare_lstm, why_no_integer_lstm
+from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 from qcgen.kernels.products import (
@@ -30,6 +30,7 @@ from qcgen.kernels.products import (
     why_no_packed_product,
 )
 from qcgen.kernels.reasons import CHANNELS_APART
+from qcgen.kernels.text import LibraryCall
 
 TILE = 2  # rows and columns whose sums are taken together
 
@@ -82,15 +83,6 @@ def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
 MATMUL = Kernel("arm_dsp/matmul", MatMulContext, frozenset({"dsp"}), why_not_matmul, prepare_matmul)
 
 
-@dataclass(frozen=True)
-class DspLstmContext(Context):
-    """An LSTM in integers, two products in an instruction."""
-
-    template: ClassVar[str] = "kernels/arm_dsp/integer_lstm.c.jinja"
-
-    lstm: Lstm
-
-
 def why_not_integer_lstm(op: Operator, _setting: Setting) -> str | None:
     """Serves every one."""
     return why_no_integer_lstm(op)
@@ -99,7 +91,7 @@ def why_not_integer_lstm(op: Operator, _setting: Setting) -> str | None:
 def prepare_integer_lstm(op: Operator, _setting: Setting) -> Prepared:
     """Weights in words: for each unit, for four terms, a word of each gate."""
     assert isinstance(op, IntegerLstm)
-    return prepare_lstm(op, DspLstmContext, _in_words)
+    return prepare_lstm(op, "integer_lstm_by_words", "words", _in_words)
 
 
 def _in_words(weights: Int64s) -> tuple[str, Int64s, str]:
@@ -111,7 +103,7 @@ def _in_words(weights: Int64s) -> tuple[str, Int64s, str]:
 
 
 INTEGER_LSTM = Kernel(
-    "arm_dsp/integer_lstm", DspLstmContext, frozenset({"dsp"}), why_not_integer_lstm, prepare_integer_lstm
+    "arm_dsp/integer_lstm", LibraryCall, frozenset({"dsp"}), why_not_integer_lstm, prepare_integer_lstm
 )
 
 

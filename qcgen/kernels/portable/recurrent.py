@@ -12,7 +12,7 @@ from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Int64s, IntegerLstm, Operator, Recurrent, Tensor
 from qcgen.ir.types import Array, DType
-from qcgen.kernels.integer_lstm import Lstm, prepare_lstm, why_no_integer_lstm
+from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.text import LibraryCall, library_call
 
@@ -255,15 +255,6 @@ def _rows(role: str, weights: GateWeights) -> tuple[Constants, Constants]:
 DYNAMIC_LSTM = Kernel("portable/dynamic_lstm", LibraryCall, frozenset(), why_not_dynamic_lstm, prepare_dynamic_lstm)
 
 
-@dataclass(frozen=True)
-class IntegerLstmContext(Context):
-    """An LSTM in integers."""
-
-    template: ClassVar[str] = "kernels/portable/integer_lstm.c.jinja"
-
-    lstm: Lstm
-
-
 def why_not_integer_lstm(op: Operator, _setting: Setting) -> str | None:
     """Serves every one."""
     return why_no_integer_lstm(op)
@@ -272,13 +263,11 @@ def why_not_integer_lstm(op: Operator, _setting: Setting) -> str | None:
 def prepare_integer_lstm(op: Operator, _setting: Setting) -> Prepared:
     """Weights in the order in which a step reads them: for each unit, for each term, those of its gates."""
     assert isinstance(op, IntegerLstm)
-    return prepare_lstm(op, IntegerLstmContext, _by_term)
+    return prepare_lstm(op, "integer_lstm_by_bytes", "weights", _by_term)
 
 
 def _by_term(weights: Int64s) -> tuple[str, Int64s, str]:
     return "int8_t", weights.reshape(len(weights), -1), "of a term those of the four gates"
 
 
-INTEGER_LSTM = Kernel(
-    "portable/integer_lstm", IntegerLstmContext, frozenset(), why_not_integer_lstm, prepare_integer_lstm
-)
+INTEGER_LSTM = Kernel("portable/integer_lstm", LibraryCall, frozenset(), why_not_integer_lstm, prepare_integer_lstm)

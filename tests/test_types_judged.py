@@ -47,6 +47,29 @@ def test_casts_to_integers_are_onnxruntimes(before):
         assert np.array_equal(got, want), name
 
 
+@pytest.mark.parametrize("is_second", [True, False])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_compare_with_constants_as_in_onnxruntime(dtype, is_second):
+    """Also those that float32 has not: the constants are less than 2^24 away from 0."""
+    require("gcc")
+    x, limits = numbers(dtype), np.array([[0], [5], [-3], [2**24 - 1], [1 - 2**24]], dtype)
+    inputs = ["x", "limits"] if is_second else ["limits", "x"]
+    kinds = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+    nodes = [helper.make_node(kind, inputs, [kind], name=kind) for kind in kinds]
+    outputs = {kind: ("bool", (len(limits), x.size)) for kind in kinds}
+    model = graph_model(nodes, {"x": (dtype, x.shape)}, outputs, {"limits": limits}, opset=16)
+    found = qcgen.compile(model, name="net").load().run(None, {"x": x})
+    judged = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    assert [np.count_nonzero(got != want) for got, want in zip(found, judged, strict=True)] == [0] * len(kinds)
+
+
+def test_integers_do_not_compare_with_constants_that_float32_has_not():
+    node = helper.make_node("Equal", ["x", "limit"], ["y"], name="same")
+    model = graph_model([node], {"x": ("int64", (3,))}, {"y": None}, {"limit": np.int64([2**24])}, opset=16)
+    with pytest.raises(qcgen.ModelRejected, match="A is int64"):
+        qcgen.compile(model, name="net")
+
+
 def chain(*steps, shape=(3, 4), **constants) -> ModelProto:
     """Nodes (operator, inputs, output, attributes) of float inputs a and b, and m of bool, as far as they are read."""
     nodes = [

@@ -35,6 +35,7 @@ from qcgen.rewrite.quantization import (
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 from qcgen.rewrite.write_out import (
+    compare_as_floats,
     decompose_float_ops,
     linear_resize,
     lower_conv_transpose,
@@ -74,6 +75,7 @@ one table.
 """
 
 LAST: tuple[Pattern, ...] = (
+    compare_as_floats,
     gather_places,
     join_gelu,
     scale_behind_product,

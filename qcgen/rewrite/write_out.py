@@ -218,6 +218,30 @@ def _unpacked(packed: Array, bits: int) -> Array:
     return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
 
 
+# Comparisons of integers with constants, such as of words with the number that fills a text.
+
+_COMPARED = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+_EXACT = 2**24
+"""Integers of a smaller magnitude are float32 numbers, and rounding takes no other one to or beyond them."""
+
+
+def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
+    """A comparison of int32 or int64 with small constants: float32 numbers compare alike."""
+    if node.domain or node.op_type not in _COMPARED or len(node.inputs) != 2:
+        return None
+    first, second = map(wiring.constant, node.inputs)
+    constant, computed = (second, node.inputs[0]) if first is None else (first, node.inputs[1])
+    if constant is None or wiring.graph.value(computed).dtype not in (DType.INT32, DType.INT64):
+        return None
+    if constant.dtype not in (np.int32, np.int64) or (np.abs(constant.astype(np.float64)) >= _EXACT).any():
+        return None
+    steps = Steps(wiring, node)
+    number = steps.step("Cast", computed, to=CAST_TO_FLOAT)
+    numbers = steps.constant("numbers", constant.astype(np.float32))
+    steps.step(node.op_type, *((number, numbers) if first is None else (numbers, number)), is_last=True)
+    return steps.change()
+
+
 # Resize by linear interpolation: four elements for each output, weighted and added, as onnxruntime does in float32.
 
 Halves = tuple[tuple[Array, Array], tuple[Array, Array]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import prod
 
 import numpy as np
 
@@ -238,8 +239,8 @@ class TransposedAxis:
 
     @property
     def t_first(self) -> int:
-        """The first t of which an output is wanted."""
-        return self.pad // self.stride
+        """The first t of which an output is wanted, or an earlier one: convolutions have no negative pads."""
+        return min(self.pad // self.stride, self.reach - 1)
 
     @property
     def first(self) -> int:
@@ -263,6 +264,53 @@ class TransposedAxis:
         """The taps of a phase: where each is in the convolution's window, and which one of the operator's it is."""
         found = [((phase + self.stride * j) / self.dilation, self.reach - 1 - j) for j in range(self.reach)]
         return [(place, int(k)) for k, place in found if k.is_integer() and k < self.kernel]
+
+
+def transposed_axes(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> tuple[TransposedAxis, ...]:
+    """The spatial axes of a ConvTranspose of tensors of these shapes; ValueError names the attribute in the way.
+
+    Where output_shape or SAME decides, the odd pad is in front but for SAME_UPPER. Source: onnxruntime's
+    ComputeTransposePadAndOutputShape, checked along one axis of 3 and 4 elements for all small windows.
+    """
+    rank, auto_pad = len(x) - 2, str(node.attributes.get("auto_pad", "NOTSET"))
+    strides, dilations = (_of_rank(node, name, (1,) * rank, 1) for name in ("strides", "dilations"))
+    more, pads = _of_rank(node, "output_padding", (0,) * rank), _of_rank(node, "pads", (0,) * 2 * rank)
+    wanted = _of_rank(node, "output_shape", (0,) * rank, 1) if "output_shape" in node.attributes else None
+    if auto_pad not in AUTO_PADS:
+        raise ValueError(f"auto_pad is {auto_pad!r}, which does not exist")
+    if auto_pad != "NOTSET" and "pads" in node.attributes:
+        raise ValueError(f"it has pads and auto_pad {auto_pad}, of which onnxruntime takes one")
+    if (phases := prod(strides)) > MOST_PHASES:
+        raise ValueError(f"strides are {strides}, whose product {phases} is more than {MOST_PHASES}")
+    found = []
+    for i, size in enumerate(x[2:]):
+        extent = (w[2 + i] - 1) * dilations[i] + 1
+        whole = strides[i] * (size - 1) + more[i] + extent
+        begin, end, by = pads[i], pads[rank + i], "pads"
+        if wanted is not None or auto_pad.startswith("SAME"):
+            by = "auto_pad" if wanted is None else "output_shape"
+            total = max(0, whole - (size * strides[i] if wanted is None else wanted[i]))
+            begin = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+            end = total - begin
+        outputs = whole - begin - end if wanted is None else wanted[i]
+        axis = TransposedAxis(size, w[2 + i], strides[i], dilations[i], begin, outputs)
+        if wanted is not None and (outputs + begin + end - extent) // strides[i] + 1 != size:
+            most = strides[i] * size + extent - 1
+            raise ValueError(f"output_shape is {wanted}, but spatial axis {i} has at most {most} elements")
+        if outputs < 1:
+            raise ValueError(f"{by} cuts {begin} and {end} elements from spatial axis {i}, which has {whole}")
+        found.append(axis)
+    return tuple(found)
+
+
+def _of_rank(node: Node, name: str, default: tuple[int, ...], least: int = 0) -> tuple[int, ...]:
+    """An attribute with as many numbers as its default has, none of them less than ``least``."""
+    value: object = node.attributes.get(name, default)
+    if not isinstance(value, tuple) or len(value) != len(default) or not all(isinstance(each, int) for each in value):
+        raise ValueError(f"{name} is {value!r}, but must be {len(default)} integers")
+    if min(value) < least:
+        raise ValueError(f"{name} is {value}, but every number must be at least {least}")
+    return value
 
 
 HALF = np.float32(0.5)

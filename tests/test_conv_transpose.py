@@ -4,7 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from batch import require
 from computed import computed
+from judged import judge
 from models import graph_model
 from onnx import ModelProto, helper, numpy_helper
 
@@ -91,6 +93,51 @@ def test_it_is_the_definitions_sum(name):
     np.testing.assert_array_equal(y, case.expected(x))
 
 
+def windows():
+    """Attributes of one axis of 3 elements, of all kinds that say where the image ends."""
+    for kernel, stride, dilation, more in ((1, 2, 1, 0), (2, 3, 1, 2), (3, 2, 1, 1), (3, 1, 2, 0), (4, 3, 1, 0)):
+        reached = 2 * stride + (kernel - 1) * dilation + 1
+        own = {"strides": [stride], "dilations": [dilation], "output_padding": [more]}
+        for pad in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+            yield kernel, own | {"auto_pad": pad}
+            yield kernel, own | {"auto_pad": pad, "output_shape": [reached + more - 1]}
+        for length in (1, reached + more - 3, reached + stride - 1):
+            yield kernel, own | {"output_shape": [length]}
+
+
+def test_pads_that_follow_are_where_onnxruntime_has_them():
+    require("gcc")
+    x, rng = np.arange(1, 13, dtype=np.float32).reshape(1, 4, 3) / 16, np.random.default_rng(7)
+    weights, nodes, outputs = {}, [], {}
+    for number, (kernel, attributes) in enumerate(windows()):
+        weights[f"w{number}"] = (rng.integers(-8, 9, (4, 2, kernel)) / 16).astype(np.float32)
+        nodes.append(helper.make_node("ConvTranspose", ["x", f"w{number}"], [f"y{number}"], **attributes))
+        outputs[f"y{number}"] = None
+    model = graph_model(nodes, {"x": ("float", x.shape)}, outputs, weights, opset=17)
+    found = qcgen.compile(model, name="up").load().run(None, {"x": x})
+    for node, y, wanted in zip(nodes, found, judge(model, {"x": x}), strict=True):
+        np.testing.assert_array_equal(y, wanted, err_msg=str(node))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"output_shape": [6, 10], "strides": [2, 2]},
+        {"output_shape": [5, 9], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+        {"auto_pad": "VALID", "strides": [2, 2], "output_padding": [1, 0]},
+    ],
+)
+def test_codes_are_onnxruntimes_wherever_the_pads_come_from(attributes):
+    require("gcc")
+    case = Transposed((3, 3), **attributes)
+    x = np.random.default_rng(6).integers(-128, 128, case.image).astype(np.int8)
+    [wanted] = judge(case.model(), {"x": x})
+    [y] = qcgen.compile(case.model(), name="up").load().run(None, {"x": x})
+    np.testing.assert_array_equal(y, wanted)
+
+
 def test_verify_measures_its_sums():
     artifact = qcgen.compile(Transposed(**CASES["4x4, stride 2, cut"]).model(), name="up", target="cortex-m4")
     assert verify(artifact, cases=2).is_right
@@ -99,16 +146,28 @@ def test_verify_measures_its_sums():
 @pytest.mark.parametrize(
     "attributes",
     [
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-        {"output_shape": [6, 10], "strides": [2, 2]},
+        {"auto_pad": "SAME", "strides": [2, 2]},
+        {"pads": [0, 0, 0, 0], "auto_pad": "SAME_LOWER", "strides": [2, 2]},
+        {"output_shape": [8, 10], "strides": [2, 2]},
+        {"output_shape": [6], "strides": [2, 2]},
         {"strides": [10**5, 10**5]},
         {"strides": [0, 2]},
         {"pads": [9, 9, 0, 0]},
         {"strides": 2},
-        {"group": 3},
         {"dilations": [0, 0]},
+        {"output_padding": [-1, 0]},
     ],
 )
+def test_the_attribute_is_named_for_which_one_is_refused(attributes):
+    model = Transposed((2, 2)).model()
+    [node] = [node for node in model.graph.node if node.op_type == "ConvTranspose"]
+    del node.attribute[:]
+    node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+    with pytest.raises(ModelRejected, match=f"'up' \\(ConvTranspose\\): .*{next(iter(attributes))}"):
+        qcgen.compile(model)
+
+
+@pytest.mark.parametrize("attributes", [{"group": 3}])
 def test_other_forms_are_refused(attributes):
     model = Transposed((2, 2)).model()
     [node] = [node for node in model.graph.node if node.op_type == "ConvTranspose"]

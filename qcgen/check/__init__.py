@@ -13,6 +13,7 @@ from qcgen.check.model import (
     named_nodes,
     shape_nodes,
     too_large,
+    transposed_problems,
     unsupported_problems,
     version_problems,
 )
@@ -148,7 +149,9 @@ class _Nodes:
     def _is_refused(self, node: Node) -> bool:
         rule = RULES.get((node.domain, node.op_type))
         if rule is None:
-            self.unsupported.append(node)
+            malformed = list(transposed_problems(self._graph, node))
+            self.found.add(node, malformed)
+            self.unsupported += [] if malformed else [node]
             return True
         needed = since(node.domain, node.op_type)
         if node.version < needed:

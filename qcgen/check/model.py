@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from qcgen.errors import Problem
-from qcgen.geometry import NHWC_DOMAIN
+from qcgen.geometry import NHWC_DOMAIN, transposed_axes
 from qcgen.infer.facts import Shape, contradict, listed, shape_text
 from qcgen.ir.graph import MOST_ELEMENTS, Graph, Node, Value
 from qcgen.ir.types import DType
@@ -50,7 +50,7 @@ ADVICE = {
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
-    " quantize_static); it may have one or two spatial axes, and explicit pads",
+    " quantize_static); it may have one or two spatial axes",
 }
 """By the operator's name: what names no option."""
 
@@ -153,6 +153,19 @@ def unsupported_problems(nodes: Iterable[Node]) -> Iterator[Problem]:
             yield Problem(where, f"the operator {op_type} is not supported", hint)
         else:
             yield Problem(where, f"the domain {domain!r} is unknown", hint)
+
+
+def transposed_problems(graph: Graph, node: Node) -> Iterator[Problem]:
+    """The attribute for which a ConvTranspose cannot be compiled, if it is one of those."""
+    x, w = (graph.value(node.input(index)).fixed_shape for index in (0, 1))
+    if node.operator != "ConvTranspose" or x is None or w is None or len(x) not in (3, 4) or len(w) != len(x):
+        return
+    try:
+        transposed_axes(node, x, w)
+    except ValueError as error:
+        name = str(error).split()[0]
+        hint = "remove either" if name == "it" else f"correct {name}, or give pads alone"
+        yield Problem(node_place(node), str(error), hint)
 
 
 def import_problems(graph: Graph) -> Iterator[Problem]:

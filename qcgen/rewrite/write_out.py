@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from qcgen.geometry import COORDINATES, HALF, MOST_PHASES, ResizedCoordinate, TransposedAxis
+from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate, TransposedAxis, transposed_axes
 from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fold_constants import float_constant
@@ -404,8 +404,6 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
     if found is None and (w.dtype != np.float32 or w.shape[0] != x[1]):
         return None
     spread = _Spread(group, prod(axis.stride for axis in axes), w.shape[1] * group)
-    if spread.phases > MOST_PHASES:
-        return None
     steps = Steps(wiring, node)
     if found is None:
         taps = steps.constant("weights", _codes(w, np.zeros((), w.dtype), axes, spread))
@@ -459,34 +457,14 @@ class _Spread:
 
 
 def _transposed_axes(wiring: Wiring, node: Node) -> tuple[TransposedAxis, ...] | None:
-    """The spatial axes, None where the sizes are not known, are more than two, or not of the plain form."""
+    """The spatial axes, None where the sizes are not known or the axes are more than two."""
     x, w = (wiring.graph.value(node.input(index)).fixed_shape for index in (0, 1))
-    attributes = node.attributes
-    if x is None or w is None or len(x) not in (3, 4) or len(w) != len(x) or "output_shape" in attributes:
+    if x is None or w is None or len(x) not in (3, 4) or len(w) != len(x):
         return None
-    if attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    try:
+        return transposed_axes(node, x, w)
+    except ValueError:  # check says it
         return None
-    rank = len(x) - 2
-    strides, dilations = (_numbers(node, name, (1,) * rank) for name in ("strides", "dilations"))
-    more, pads = _numbers(node, "output_padding", (0,) * rank), _numbers(node, "pads", (0,) * 2 * rank)
-    if min(pads) < 0 or min(*strides, *dilations) < 1:
-        return None
-    found = []
-    for i in range(rank):
-        reached = strides[i] * (x[2 + i] - 1) + more[i] + (w[2 + i] - 1) * dilations[i] + 1
-        axis = TransposedAxis(x[2 + i], w[2 + i], strides[i], dilations[i], pads[i], reached - pads[i] - pads[rank + i])
-        if min(axis.pads) < 0 or axis.outputs < 1:
-            return None
-        found.append(axis)
-    return tuple(found)
-
-
-def _numbers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    """An attribute, as many numbers as its default has; NoMatch where it is malformed."""
-    value: object = node.attributes.get(name, default)
-    if not isinstance(value, tuple) or len(value) != len(default) or not all(isinstance(each, int) for each in value):
-        raise NoMatch
-    return value
 
 
 def _codes(old: Array, zero_point: Array, axes: tuple[TransposedAxis, ...], spread: _Spread) -> Array:

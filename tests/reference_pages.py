@@ -60,9 +60,10 @@ REWRITTEN = {
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
     "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "with a constant matrix: the operators"
     " of ai.onnx that onnxruntime's optimizer makes them of",
-    "ConvTranspose": "one or two spatial axes, constant weights: a convolution whose outputs are interleaved",
+    "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
     "GatherND": "at constant places",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
+    "Mean, Sum": "float32 additions from left to right",
     "Constant, ConstantOfShape, Range, Shape": "computed when the model is compiled",
 }
 """Operators that the tables do not have, because rewriting makes others of them."""

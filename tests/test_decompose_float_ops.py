@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from batch import require
-from models import node_model
+from judged import judge
+from models import graph_model, node_model
 from onnx.reference import ReferenceEvaluator
+from qdq import Chain
 
 import qcgen
 
@@ -67,6 +69,47 @@ def test_several_steps_give_what_the_operator_means(name):
     [wanted] = ReferenceEvaluator(model).run(None, feeds)
     assert y.shape == wanted.shape
     np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-5)
+
+
+SHAPES = {
+    "one": [(2, 3, 40)],
+    "two": [(2, 3, 40), (2, 3, 40)],
+    "three, broadcast": [(40,), (3, 1), (2, 3, 40)],
+    "seven": [(2, 3, 40)] * 7,
+}
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Mean"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_sums_of_several_tensors_are_onnxruntimes_bit_for_bit(op_type, name):
+    require("gcc")
+    rng = np.random.default_rng(3)
+    feeds = {
+        f"x{i}": (rng.normal(size=shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(np.float32)
+        for i, shape in enumerate(SHAPES[name])
+    }
+    model = node_model(op_type, {key: ("float", x.shape) for key, x in feeds.items()})
+    [y] = qcgen.compile(model, name="total").load().run(None, feeds)
+    [wanted] = judge(model, feeds)
+    np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("op_type", ["Sum", "Mean"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_sums_between_codes_are_onnxruntimes(op_type, count):
+    require("gcc")
+    chain, codes = Chain(), np.arange(-128, 128, dtype=np.int8)
+    terms = [chain.dequantize("a", (0.05, np.int8(3))), chain.dequantize("b", (0.031, np.int8(-9)))]
+    terms.append(chain.constant("c", numbers(256)))
+    chain.quantize(chain.node(op_type, terms[:count], "total"), (0.0613, np.int8(7)), "y")
+    feeds = {"a": codes.reshape(256, 1), "b": codes.reshape(1, 256)}
+    inputs = {name: ("int8", x.shape) for name, x in list(feeds.items())[:count]}
+    model = graph_model([node for node in chain.nodes if node.output[0] != "b_dq" or count > 1],
+                        inputs, {"y": None}, chain.constants)  # fmt: skip
+    feeds = {name: feeds[name] for name in inputs}
+    [y] = qcgen.compile(model, name="total").load().run(None, feeds)
+    [wanted] = judge(model, feeds)
+    np.testing.assert_array_equal(y, wanted)
 
 
 SMALL = np.int8([[[[-128, 127, 3], [5, -7, 100]]]])

@@ -53,7 +53,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "LogSoftmax Softmax", rule(arithmetic.softmax, 0)),
     ("", "MatMul", rule(arithmetic.matmul, 0)),
     ("", "MatMulInteger", rule(arithmetic.matmul, DType.INT32, of=slice(2))),
-    ("", "Max Min", rule(broadcasted, 0)),
+    ("", "Max Mean Min Sum", rule(broadcasted, 0)),
     ("", "PRelu", rule(arithmetic.prelu, 0)),
     ("", "Pad", rule(shape.pad, 0, keeps_rank=True)),
     ("", "QLinearConv", rule(shape.convolution, 7, of=CODES)),

@@ -92,9 +92,9 @@ _SUMS_AND_PRODUCTS: dict[str, Literal["add", "mul", "sub"]] = {
 
 
 def lower_binary(source: Source) -> tuple[Operator, ...]:
-    """Two tensors, float32 or codes; Div, and Sub where no code has 16 bits, in float32."""
+    """Two tensors, float32 or codes; Div, Sub where no code has 16 bits, and what was a Sum or Mean, in float32."""
     kind = _SUMS_AND_PRODUCTS.get(source.node.op_type)
-    ends = None if kind is None else ends_of(source, 0, 1)
+    ends = None if kind is None or source.node.operator in ("Mean", "Sum") else ends_of(source, 0, 1)
     if ends is None or kind is None or not (are_wide(ends) or kind != "sub"):
         return (FloatBinary(*source.called, kind or "div", source.tensor(0), source.tensor(1), source.result()),)
     (a, b, y), before = ends, list[Operator]()

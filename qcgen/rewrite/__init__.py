@@ -44,6 +44,7 @@ from qcgen.rewrite.write_out import (
     write_out_blocks,
     write_out_products,
     write_out_scales,
+    write_out_sums,
 )
 
 FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
@@ -88,6 +89,7 @@ LAST: tuple[Pattern, ...] = (
     write_out_blocks,
     widen_vectors,
     decompose_float_ops,
+    write_out_sums,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 

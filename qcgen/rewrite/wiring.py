@@ -154,9 +154,11 @@ class Wiring:
 
 
 class Steps:
-    """Nodes and constants that take the place of a node, one after the other."""
+    """Nodes and constants that take the place of a node, one after the other; NoMatch for one without an output."""
 
     def __init__(self, wiring: Wiring, node: Node) -> None:
+        if not any(node.outputs):
+            raise NoMatch
         self._wiring, self._node = wiring, node
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {}

@@ -67,6 +67,25 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
+    """Sum and Mean of several tensors: added from left to right; a Mean is multiplied by 1 / n, rounded, in the end."""
+    if node.domain or node.op_type not in ("Mean", "Sum") or not node.inputs or not all(node.inputs):
+        return None
+    steps, count, is_sum = Steps(wiring, node), len(node.inputs), node.op_type == "Sum"
+    if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
+        return None
+    if count == 1:
+        steps.step("Identity", node.inputs[0], is_last=True)
+        return steps.change()
+    total = node.inputs[0]
+    for place, name in enumerate(node.inputs[1:], 2):
+        total = steps.step("Add", total, name, is_last=is_sum and place == count)
+    if not is_sum:
+        share = steps.constant("share", np.asarray(np.float32(1) / np.float32(count)))
+        steps.step("Mul", total, share, is_last=True)
+    return steps.change()
+
+
 def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
     """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
     if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2:

@@ -257,6 +257,8 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "float ConvTranspose": (
         "ConvTranspose", {**X, "w": random_weights((2, 3, 2, 3), "float32"), "b": scale([1, 0, 2])}, {"strides": [2, 1]}
     ),
+    "Sum of three inputs": ("Sum", {**X, "B": scale([[2], [3], [4], [5]]), "C": ("float", IMAGE)}, {}),
+    "Mean of three inputs": ("Mean", {**X, "B": ("float", (4, 1)), "C": ("float", IMAGE)}, {}),
     "Gemm of three inputs": (
         "Gemm",
         {"A": ("float", (2, 3)), "B": random_weights((3, 4), "float32"), "C": ("float", (2, 1))},

@@ -120,7 +120,7 @@ BAD = {
     ),
     "linear interpolation": (
         node_model("Resize", {"X": ("int8", IMAGE), "r": None, "s": scale([1, 1, 2, 2])}, mode="linear"),
-        "mode 'linear' is not supported",
+        "mode 'linear' is not supported in this form",
     ),
     "a mean over an axis too many": (
         image("ReduceMean", axes=[1, 4]),

@@ -152,11 +152,33 @@ def test_interpolated_numbers_lie_where_the_mode_says(mode):
     np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+@pytest.mark.parametrize("scales", [(1, 1.7, 0.6, 1), (1, 2, 1, 1)])
+def test_images_with_channels_last_are_interpolated_as_onnxruntime_does(mode, scales):
+    require("gcc")
+    model = resize("float", (2, 4, 5, 3), scales, coordinate_transformation_mode=mode)
+    x = np.random.default_rng(1).normal(size=(2, 4, 5, 3)).astype(np.float32)
+    [y] = qcgen.compile(model, name="places").load().run(None, {"x": x})
+    [wanted] = judge(model, {"x": x})
+    np.testing.assert_array_equal(y, wanted)
+
+
+def test_what_is_said_of_other_modes_is_what_is_supported():
+    with pytest.raises(qcgen.ModelRejected, match="'node' \\(Resize\\): mode 'linear' is not supported") as rejected:
+        qcgen.compile(resize("int8", (1, 2, 3, 4), (1, 2, 2, 2)))
+    assert "it works along the last two of four axes, channels last along the middle two" in str(rejected.value)
+    cubic = resize("float")
+    cubic.graph.node[0].attribute[0].s = b"cubic"
+    with pytest.raises(qcgen.ModelRejected, match="mode 'cubic' is not supported") as rejected:
+        qcgen.compile(cubic)
+    assert "use nearest, or linear along the last two of four axes" in str(rejected.value)
+
+
 REFUSED = {
-    "three axes": (resize("float", (1, 2, 3), (1, 1, 2)), "mode 'linear' is not supported"),
-    "along channels": (resize("float", (1, 2, 3, 4), (1, 2, 1, 1)), "mode 'linear' is not supported"),
-    "beyond all memory": (resize("float", scales=(1, 1, 1, 1e18)), "mode 'linear' is not supported"),
-    "antialias": (resize("float", antialias=1, opset=18), "mode 'linear' is not supported"),
+    "three axes": (resize("float", (1, 2, 3), (1, 1, 2)), "mode 'linear' is not supported in this form"),
+    "along channels": (resize("float", (1, 2, 3, 4), (1, 2, 1, 2)), "mode 'linear' is not supported in this form"),
+    "beyond all memory": (resize("float", scales=(1, 1, 1, 1e18)), "mode 'linear' is not supported in this form"),
+    "antialias": (resize("float", antialias=1, opset=18), "mode 'linear' is not supported in this form"),
     "computed scales": (
         node_model(
             "BatchNormalization", {**X, "s": ("float", (3,)), "b": numbers(3), "m": numbers(3), "v": positive(3)}

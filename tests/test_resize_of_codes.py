@@ -54,6 +54,10 @@ class Images:
         inputs = [x, "", "", given] if is_size else [x, "", given]
         return self.node("Resize", inputs, mode="linear", coordinate_transformation_mode=mode)
 
+    def all_scales(self, *scales: float) -> str:
+        self.constants["all_scales"] = np.float32(scales)
+        return "all_scales"
+
     def joined(self, op_type: str, *xs: str, **attributes) -> str:
         by = ["scale", "zero"]
         parts = [name for x in xs for name in (x, *by)]
@@ -98,6 +102,7 @@ PLACES = {
     "behind parts": lambda n: n.resize(n.joined("QLinearConcat", n.conv("x"), n.conv("x"), axis=2)),
     "behind a function": lambda n: n.resize(n.joined("QLinearLeakyRelu", n.conv("x"), alpha=0.1)),
     "a function between": lambda n: n.conv(n.resize(n.joined("QLinearLeakyRelu", n.conv("x"), alpha=0.1))),
+    "as onnxruntime writes it": lambda n: n.node("Resize", ["x", "", n.all_scales(1, 2, 3, 1)], mode="linear"),
     "channels last": lambda n: n.resize(n.node("Transpose", ["x"], perm=(0, 3, 1, 2)), scales=(2, 3)),
 }
 

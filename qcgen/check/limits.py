@@ -10,7 +10,7 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Q8, Extra, NodeView, not_positive
 from qcgen.errors import Problem
-from qcgen.geometry import AUTO_PADS
+from qcgen.geometry import AUTO_PADS, COORDINATES
 from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.graph import element_type
 from qcgen.ir.types import Array, DType
@@ -164,28 +164,15 @@ def computed_indices_of_rows(view: NodeView) -> Iterator[Problem]:
         yield view.problem(f"it takes elements of axis {axis} of a table at places that are not constant", hint)
 
 
-def is_resized_so(view: NodeView) -> Iterator[Problem]:
-    """Resize takes the nearest element, or interpolates codes of images with channels last.
-
-    Linear interpolation of the last two of four axes was rewritten before.
-    """
-    mode = view.node.attributes.get("mode", "nearest")
-    if not isinstance(mode, str) or mode == "nearest" or (mode == "linear" and _is_image_of_codes(view)):
-        return
-    where = "of the last two of four axes, or of the middle two for codes of 8 bits"
-    yield view.problem(f"mode {mode!r} is not supported", f"use nearest, or linear {where}")
-
-
-def _is_image_of_codes(view: NodeView) -> bool:
-    x, y = view.fixed_shape(0), view.graph.value(view.node.outputs[0]).fixed_shape
-    if view.dtype(0) not in (DType.INT8, DType.UINT8) or view.node.version < 11 or x is None or y is None:
-        return False
-    mode = view.node.attributes.get("coordinate_transformation_mode")
-    return len(x) == 4 and (x[0], x[3]) == (y[0], y[3]) and not view.has("axes") and mode != "tf_half_pixel_for_nn"
-
-
 def is_nearest(view: NodeView) -> Iterator[Problem]:
-    """Resize takes the nearest element; nothing is interpolated, nothing extrapolated."""
+    """Resize takes the nearest element, or weighs codes channels last; other linear ones have been written out."""
+    mode, axes = view.node.attributes.get("mode", "nearest"), "the last two of four axes"
+    is_known = view.node.attributes.get("coordinate_transformation_mode", "half_pixel") in COORDINATES
+    if mode == "linear" and is_known and not _is_image_of_codes(view):
+        hint = f"it works along {axes}, channels last along the middle two; scales or sizes are constant"
+        yield view.problem("mode 'linear' is not supported in this form", f"{hint}, the opset 11 or newer")
+    elif isinstance(mode, str) and mode not in ("linear", "nearest"):
+        yield view.problem(f"mode {mode!r} is not supported", f"use nearest, or linear along {axes}")
     for name in ("roi", "scales", "sizes"):
         if view.node.version >= 11 and view.has(name) and view.array(name) is None:
             yield view.problem(f"{name} is not constant: {view.source(name)}", "store it as an initializer")
@@ -194,6 +181,14 @@ def is_nearest(view: NodeView) -> Iterator[Problem]:
     for name, meant in (("antialias", 0), ("exclude_outside", 0)):
         if view.integer(name, meant) != meant:
             yield view.problem(f"{name} is not supported", f"remove {name}")
+
+
+def _is_image_of_codes(view: NodeView) -> bool:
+    x, y = view.fixed_shape(0), view.graph.value(view.node.outputs[0]).fixed_shape
+    if view.dtype(0) not in (DType.INT8, DType.UINT8) or view.node.version < 11 or x is None or y is None:
+        return False
+    mode = view.node.attributes.get("coordinate_transformation_mode")
+    return len(x) == 4 and (x[0], x[3]) == (y[0], y[3]) and not view.has("axes") and mode != "tf_half_pixel_for_nn"
 
 
 def not_training(view: NodeView) -> Iterator[Problem]:

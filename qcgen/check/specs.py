@@ -195,7 +195,6 @@ STANDARD: dict[str, Spec] = {
     "Resize": replace(
         SAME,
         extra=(
-            limits.is_resized_so,
             one_of("coordinate_transformation_mode", *COORDINATES),
             one_of("nearest_mode", *NEAREST_MODES),
             one_of("keep_aspect_ratio_policy", "stretch"),

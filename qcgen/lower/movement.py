@@ -233,7 +233,7 @@ NEAREST: dict[str, Callable[[float], int]] = {
 
 
 def lower_resize(source: Source) -> Operator:
-    """Resize and Upsample by nearest neighbours; images also linear."""
+    """Resize by nearest neighbours; linear ones of two of four axes are sums of products, or weigh codes."""
     x, y = source.tensor(0).shape, source.result().shape
     # Where no size changes onnxruntime copies x, whatever the scales.
     scales = [Float32(1)] * len(x) if x == y else _scales(source, x, y)

@@ -330,40 +330,44 @@ def _leads_to_convolution(wiring: Wiring, image: str) -> bool:
 def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     """Resize of the last two of four axes, of float32 numbers or of codes, whose results onnxruntime truncates.
 
+    Of the middle two, channels last, of float32 numbers alone: codes onnxruntime weights by integers there.
+
     y = from_second * from_second' * x11 + ..., products and sums rounded from left to right. Source: UpsampleBilinear.
     """
-    axes = _axes(wiring, node)
-    if axes is None:
+    found = _axes(wiring, node)
+    if found is None:
         return None
+    place, axes = found
     steps, x = Steps(wiring, node), node.inputs[0]
     dtype = wiring.graph.value(x).dtype
     if dtype is not None and dtype.is_quantized:
         one = steps.units(np.zeros((), dtype.numpy))
-        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), *axes, is_last=False)
+        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), place, *axes, is_last=False)
         size = steps.step("Floor", steps.step("Abs", total))
         whole = steps.step("Mul", steps.step("Sign", total), size)
         steps.step("QuantizeLinear", whole, *one, is_last=True)
     else:
-        _interpolated(steps, x, *axes, is_last=True)
+        _interpolated(steps, x, place, *axes, is_last=True)
     return steps.change()
 
 
-def _interpolated(steps: Steps, x: str, down: Halves, across: Halves, *, is_last: bool) -> str:
-    """The four products, added one after the other."""
-    rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=2) for i, (at, _) in enumerate(down)]
+def _interpolated(steps: Steps, x: str, place: int, down: Halves, across: Halves, *, is_last: bool) -> str:
+    """The four products, added one after the other; ``place`` is the first of the two axes."""
+    rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=place) for i, (at, _) in enumerate(down)]
     columns = [steps.constant(f"columns_{i}", at) for i, (at, _) in enumerate(across)]
     total = ""
     for i, (_, by_row) in enumerate(down):
         for j, (_, by_column) in enumerate(across):
             weights = (by_column[None, :] * by_row[:, None]).astype(np.float32)
-            taken = steps.step("Gather", rows[i], columns[j], axis=3)
-            term = steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", weights[None, None]))
+            taken = steps.step("Gather", rows[i], columns[j], axis=place + 1)
+            shaped = weights[None, None] if place == 2 else weights[None, :, :, None]
+            term = steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", shaped))
             total = steps.step("Add", total, term, is_last=is_last and i + j == 2) if total else term
     return total
 
 
-def _axes(wiring: Wiring, node: Node) -> tuple[Halves, Halves] | None:
-    """The two axes along which is interpolated; None for another Resize."""
+def _axes(wiring: Wiring, node: Node) -> tuple[int, tuple[Halves, Halves]] | None:
+    """The two axes along which is interpolated, and the place of the first; None for another Resize."""
     if (node.domain, node.op_type, node.attributes.get("mode")) != ("", "Resize", "linear"):
         return None
     x, y = (wiring.graph.value(name) for name in (node.inputs[0], node.outputs[0]))
@@ -375,14 +379,17 @@ def _axes(wiring: Wiring, node: Node) -> tuple[Halves, Halves] | None:
     mode = node.attributes.get("coordinate_transformation_mode", "half_pixel")
     coordinate = COORDINATES.get(mode) if isinstance(mode, str) and mode != "tf_half_pixel_for_nn" else None
     scales = _scales(wiring, node, x.fixed_shape, y.fixed_shape)
-    if coordinate is None or scales is None or x.fixed_shape[:2] != y.fixed_shape[:2]:
+    if coordinate is None or scales is None:
+        return None
+    kept = [a == b for a, b in zip(x.fixed_shape, y.fixed_shape, strict=True)]
+    is_last = x.dtype is DType.FLOAT32 and kept[0] and kept[3] and scales[0] == scales[3] == 1
+    place = 2 if kept[0] and kept[1] else 1
+    if place == 1 and not is_last:
         return None
     if max(x.fixed_shape + y.fixed_shape) > MOST_ELEMENTS:  # check refuses it
         return None
-    down, across = (
-        _axis(coordinate, *sizes) for sizes in zip(x.fixed_shape[2:], y.fixed_shape[2:], scales[2:], strict=True)
-    )
-    return down, across
+    down, across = (_axis(coordinate, x.fixed_shape[at], y.fixed_shape[at], scales[at]) for at in (place, place + 1))
+    return place, (down, across)
 
 
 def _scales(wiring: Wiring, node: Node, x: tuple[int, ...], y: tuple[int, ...]) -> Array | None:

@@ -64,6 +64,7 @@ REWRITTEN = {
     "GatherND": "at constant places",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
+    "Upsample": "a Resize",
     "Constant, ConstantOfShape, Range, Shape": "computed when the model is compiled",
 }
 """Operators that the tables do not have, because rewriting makes others of them."""

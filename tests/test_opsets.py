@@ -11,7 +11,9 @@ import numpy as np
 import onnx
 import pytest
 from batch import require
+from judged import judge
 from marks import some_at_first
+from models import node_model
 from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 from opset_models import OPERATORS, QUANTIZE_SINCE, VARIANTS, opsets, schema_at, schemas, spelt, spelt_model, variants
@@ -218,3 +220,29 @@ def test_onnx_judges_every_spelling_by_its_opset(op_type):
         model = spelt_model(op_type, variant, opset)
         with suppress(ModelRejected):
             assert model is None or judged_by_onnx(model).differing == 0, (opset, variant)
+
+
+@pytest.mark.parametrize("opset", [7, 9])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("dtype", ["float", "uint8"])
+def test_an_upsample_is_onnxruntimes(dtype, mode, opset):
+    require("gcc")
+    shape, scales = (1, 2, 7, 9), np.float32([1, 1, 1.3, 2.7])
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=shape).astype(np.float32) if dtype == "float" else rng.integers(0, 256, shape).astype(dtype)
+    operands, attributes = {"x": (dtype, shape)}, {"mode": mode, "opset": opset}
+    if opset == 7:
+        attributes["scales"] = scales.tolist()
+    else:
+        operands["scales"] = scales
+    model = node_model("Upsample", operands, **attributes)
+    [y] = qcgen.compile(model, name="net").load().run(None, {"x": x})
+    [wanted] = judge(model, {"x": x})
+    np.testing.assert_array_equal(y, wanted)
+
+
+def test_an_upsample_to_less_is_refused_as_onnxruntime_does():
+    model = node_model("Upsample", {"x": ("float", (1, 1, 4, 4)), "s": np.float32([1, 1, 0.5, 2])}, opset=9)
+    with pytest.raises(ModelRejected, match="the operator Upsample is not supported") as rejected:
+        qcgen.compile(model)
+    assert "constant scales of at least 1" in str(rejected.value)

@@ -46,6 +46,7 @@ def advice(op_type: str) -> str:
 ADVICE = {
     **dict.fromkeys(("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"), FOLD),
     "RNN": UNROLL,
+    "Upsample": "with constant scales of at least 1 it is compiled, nearest or linear; export with opset 11 or newer",
     "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",

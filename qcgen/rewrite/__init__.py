@@ -39,6 +39,7 @@ from qcgen.rewrite.write_out import (
     decompose_float_ops,
     linear_resize,
     lower_conv_transpose,
+    name_upsamples,
     resize_channels_last,
     widen_vectors,
     write_out_blocks,
@@ -108,6 +109,8 @@ def rewrite(graph: Graph) -> Graph:
     graph = _folded(_without_stale(graph), FOLDS_AT_FIRST, budget)
     while (chosen := choose_branches(graph)) is not graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
+    resized = apply(graph, name_upsamples)
+    graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):

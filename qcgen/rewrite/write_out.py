@@ -261,6 +261,30 @@ def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+def name_upsamples(wiring: Wiring, node: Node) -> Change | None:
+    """Upsample, which opset 10 removed, is the Resize that it means: places are asymmetric, and rounded down.
+
+    onnxruntime refuses scales below 1.
+    """
+    mode, x = node.attributes.get("mode", "nearest"), node.input(0)
+    if (node.domain, node.op_type) != ("", "Upsample") or mode not in ("linear", "nearest") or not x:
+        return None
+    given = node.attributes.get("scales")
+    scales = wiring.floats(node.input(1)) if given is None else np.array(given, np.float32)
+    if scales is None or scales.ndim != 1 or not (scales >= 1).all():
+        return None
+    steps = Steps(wiring, node)
+    steps.step(
+        "Resize",
+        *(x, "", steps.constant("scales", scales)),
+        is_last=True,
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    return steps.change()
+
+
 # Resize by linear interpolation: four elements for each output, weighted and added, as onnxruntime does in float32.
 
 Halves = tuple[tuple[Array, Array], tuple[Array, Array]]

@@ -17,6 +17,7 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from qcgen.compiler import compile
 from qcgen.errors import ModelRejected, Problem, ToolMissing
+from qcgen.infer.facts import counted
 from qcgen.ir.types import Array
 from qcgen.load import parsed
 from qcgen.progress import report_progress
@@ -163,7 +164,20 @@ def _read_examples(path: Path, shapes: Mapping[str, Sequence[int]]) -> _Examples
         raise RecordingError(f"{path}: its arrays have different numbers of examples: {sorted(counts)}")
     if not (count := counts.pop()):
         raise RecordingError(f"{path}: it has no examples")
-    return _Examples({name: array.astype(np.float32) for name, array in inputs.items()}, labels, count)
+    with np.errstate(over="ignore"):
+        numbers = {name: array.astype(np.float32) for name, array in inputs.items()}
+    for name, array in numbers.items():
+        lost = np.flatnonzero(~np.isfinite(array).reshape(count, -1).all(axis=1))
+        if lost.size:
+            held = "NaN" if np.isnan(array[lost[0]]).any() else "infinity"
+            held += "" if np.isinf(inputs[name][lost[0]]).any() or held == "NaN" else " in float32"
+            end = (
+                ": leave it out"
+                if lost.size == 1
+                else f", like {counted(lost.size - 1, 'more example')}: leave them out"
+            )
+            raise RecordingError(f"{path}: example {lost[0]} of {name!r} has {held}{end}")
+    return _Examples(numbers, labels, count)
 
 
 def _float_model(path: Path) -> ModelProto:

@@ -133,7 +133,19 @@ def test_without_data_dynamic_quantization_is_named(folder, capsys):
     assert not folder.joinpath("network.onnx").exists()
 
 
+def broken(value, *examples):
+    given = images().astype(np.float64)
+    given[list(examples), 1, 2, 3] = value
+    return {"image": given}
+
+
 DATA = {
+    "no numbers": (broken(np.nan, 7), "wrong.npz: example 7 of 'image' has NaN: leave it out"),
+    "infinities": (
+        broken(-np.inf, 0, 9, 50),
+        "example 0 of 'image' has infinity, like 2 more examples: leave them out",
+    ),
+    "numbers beyond float32": (broken(1e39, 59), "example 59 of 'image' has infinity in float32: leave it out"),
     "other names": ({"a": images(), "b": images()}, "it has no array 'image'; it has a, b"),
     "other shape": ({"image": images().transpose(0, 2, 3, 1)}, "an example of 'image' is 8x8x2, the model takes 2x8x8"),
     "other count": ({"image": images(), "labels": np.zeros(3)}, "different numbers of examples: [3, 60]"),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from qcgen.infer import computed_values, infer
+from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
@@ -28,8 +29,6 @@ from qcgen.rewrite.quantization import (
     clamp_earlier,
     dequantize_later,
     drop_clamps,
-    is_dequantize,
-    is_quantize,
     quantize_earlier,
 )
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
@@ -123,21 +122,19 @@ def rewrite(graph: Graph) -> Graph:
 
 
 def _without_stale(graph: Graph) -> Graph:
-    """The graph without declared shapes of numbers between codes that the operators contradict.
+    """The graph with the operators' own shapes of inner tensors that are declared with others.
 
-    Lowering removes these tensors. onnxruntime warns of such a shape.
+    onnxruntime warns of such a shape, and runs the model.
     """
     computed, declared = computed_values(graph), graph.values
-    between = {name for node in graph.nodes if is_dequantize(node) for name in node.outputs}
-    between |= {node.input(0) for node in graph.nodes if is_quantize(node)}
-    shapes = {
-        name: (declared[name].fixed_shape, computed[name].fixed_shape)
-        for name in sorted(between.intersection(declared) - {*graph.inputs, *graph.outputs})
-    }
-    stale = {name: pair for name, pair in shapes.items() if None not in pair and pair[0] != pair[1]}
-    notes = (f"the shape of {name!r} is {found}, not {said} as declared" for name, (said, found) in stale.items())
-    values = {name: value for name, value in declared.items() if name not in stale}
-    return replace(graph, values=values, notes=(*graph.notes, *notes)) if stale else graph
+    inner = {name for node in graph.nodes for name in node.outputs if name} - {*graph.inputs, *graph.outputs}
+    values, notes = dict(declared), []
+    for name in sorted(inner.intersection(declared)):
+        said, found = declared[name].shape, computed[name].fixed_shape
+        if said is not None and found is not None and min(found, default=1) > 0 and contradict(said, found):
+            values[name] = replace(declared[name], shape=found)
+            notes.append(f"the shape of {name!r} is {shape_text(found)}, not {shape_text(said)} as declared")
+    return replace(graph, values=values, notes=(*graph.notes, *notes)) if notes else graph
 
 
 def _folded(graph: Graph, folds: Mapping[tuple[str, str], Fold], budget: Budget) -> Graph:

@@ -41,6 +41,7 @@ from qcgen.options import (
     contradiction,
     in_python,
     require,
+    size,
     spelt,
 )
 from qcgen.parts import bake, cut, fix_batch, select_node
@@ -96,7 +97,7 @@ def compile(
     ``io`` is "model" or "quantized" (without the conversions from and to float at the boundary); ``simplify=False``
     keeps what is proved to be without effect, for comparison. ``arena`` is the number of bytes that the arena may have
     at most, "least", or such
-    numbers of a fast and of a slow memory: "65536+262144"; ``flash`` that which constants and code may take, of which
+    numbers of a fast and of a slow memory: "64k+256k"; ``flash`` that which constants and code may take, of which
     each layer gets what gains most.
     ``io_memory`` is "caller" or "arena": inputs and outputs lie in the arena, too. ``state`` is "arena" or "caller":
     what a network keeps from call to call lies in memory of its own. ``input`` is
@@ -131,6 +132,7 @@ def compile(
     given["target"] = target_of(target) if chip is None else target_on(chip, target_of(target))
     given["outputs"] = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     given["rename"] = tuple((rename or {}).items())
+    given["arena"] = size(True, arena) if isinstance(arena, str) else arena
     options = Options(**{each.name: given[each.name] for each in fields(Options) if each.name in given})
     with in_python():
         graph = read(model, dims, constants, options.outputs, batch)

@@ -5,6 +5,7 @@ The command line, ``compile`` and ``verify``, qcgen.toml and the options in repo
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -368,7 +369,7 @@ def _why_not(kind: OptionKind, value: object) -> str | None:
             return f"one of {', '.join(words)}, not {value!r}"
         case Count() if not isinstance(value, Integral):
             return f"a number or None, not {value!r}"
-        case Bytes(or_more) if not (_is_size(value) or (or_more and (value == "least" or two_memories(value)))):
+        case Bytes(or_more) if not (_is_size(value) or (or_more and _is_text_of_size(value))):
             more = ", 'least', two of them such as '65536+262144'" if or_more else ""
             return f"a number of bytes above 0{more} or None, not {value!r}"
         case Text() if not isinstance(value, str):
@@ -402,6 +403,50 @@ def two_memories(arena: object) -> tuple[int, int] | None:
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
         return None
     return int(parts[0]), int(parts[1])
+
+
+_UNITS = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
+
+MOST_BYTES = 999_999_999
+"""The largest size that the text of an option may name."""
+
+
+def size(or_more: bool, text: str) -> int | str:
+    """The text of a number of bytes; with ``or_more`` also "least", and two with a plus between them, without units.
+
+    >>> size(True, "4k"), size(True, "64k+256k"), size(True, "least")
+    (4096, '65536+262144', 'least')
+    """
+    if or_more and text == "least":
+        return "least"
+    counts = [_bytes(part) for part in text.split("+")]
+    if not all(counts) or len(counts) > 1 + or_more:
+        sizes = "a number of bytes from 1 to 999999999, as 4096, 4k or 4KiB"
+        raise ValueError(
+            f"{text!r} is neither {sizes}, nor 'least', nor two of them, as 64k+256k"
+            if or_more
+            else f"{text!r} is not {sizes}"
+        )
+    return counts[0] if len(counts) == 1 else "+".join(map(str, counts))
+
+
+def _bytes(text: str) -> int:
+    """The bytes of a number with a unit; 0 if it is none. As linkers understand it, k stands for 1024.
+
+    >>> _bytes("100"), _bytes("4k"), _bytes("64KiB"), _bytes("1M"), _bytes("4kB")
+    (100, 4096, 65536, 1048576, 0)
+    """
+    digits = text.rstrip(string.ascii_letters)
+    unit = _UNITS.get(text[len(digits) :].lower(), 0)
+    count = int(digits) * unit if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+    return count if count <= MOST_BYTES else 0
+
+
+def _is_text_of_size(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(size(True, value))
+    except ValueError:
+        return False
 
 
 def _is_size(value: object) -> bool:

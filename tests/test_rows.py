@@ -230,13 +230,18 @@ def test_batches_run_whole():
     assert not artifact("batch", "portable", "least").plan.streams
 
 
-@pytest.mark.parametrize("arena", [0, -1, "most", "12", 1.5, True])
+@pytest.mark.parametrize("arena", [0, -1, "most", "0", "-1", "1.5", "", "k", "4 k", "4kB", "1000M", "٤k", 1.5, True])
 def test_the_python_interface_refuses_an_arena_that_is_no_number_of_bytes(arena):
     with pytest.raises(
         ValueError,
         match="arena must be a number of bytes above 0, 'least', two of them such as '6",
     ):
         qcgen.compile(DIGITS, arena=arena)
+
+
+@pytest.mark.parametrize(("text", "size"), [("4k", 4096), ("4KiB", 4096), ("4096", 4096), ("3k+20k", "3072+20480")])
+def test_the_python_interface_takes_the_command_lines_texts(text, size):
+    assert qcgen.compile(DIGITS, arena=text).plan.options == qcgen.compile(DIGITS, arena=size).plan.options
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "most", "1.5", "", "k", "4 k", "4kB", "1000M", "٤k"])

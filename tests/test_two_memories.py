@@ -83,7 +83,7 @@ def test_what_cannot_be_is_refused(options, what):
     assert len(rejected.value.problems) == 1
 
 
-@pytest.mark.parametrize("arena", ["1+", "+1", "0+5", "1+2+3", "64k+2"])
+@pytest.mark.parametrize("arena", ["1+", "+1", "0+5", "1+2+3", "64kB+2", "1+least"])
 def test_other_words_are_no_sizes(arena):
     with pytest.raises(ValueError, match="two of them such as"):
         qcgen.compile(network(), arena=arena)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from qcgen.options import (
     CODE_OPTIONS,
     DETAIL,
     GROUPS,
+    MOST_BYTES,
     ByName,
     Bytes,
     Count,
@@ -27,6 +27,7 @@ from qcgen.options import (
     Switch,
     block_name,
     contradiction,
+    size,
     spelt,
 )
 
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 USUAL = "-O2"
 """The flag of the C compiler with which bench counts and of which compile says the flash."""
-
-MOST_BYTES = 999_999_999
-"""The largest size that an option may name."""
 
 
 class WrongOptions(Exception):
@@ -71,7 +69,7 @@ def add_options(
             case Count(least):
                 settings["type"] = _typed(partial(_count, least))
             case Bytes(or_more):
-                settings["type"] = _typed(partial(_size, or_more))
+                settings["type"] = _typed(partial(size, or_more))
             case _:
                 settings["type"] = _typed({**PARSERS, **parsers}.get(row.name, str))
         if row.is_repeated or isinstance(row.kind, Several | ByName):
@@ -163,35 +161,6 @@ def _text(path: str) -> str:
         raise ValueError(f"{path}: it cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: it is not text in UTF-8") from None
-
-
-_UNITS = {"": 1, "k": 1024, "kib": 1024, "m": 1024**2, "mib": 1024**2}
-
-
-def _size(or_more: bool, text: str) -> int | str:
-    if or_more and text == "least":
-        return "least"
-    counts = [_bytes(part) for part in text.split("+")]
-    if not all(counts) or len(counts) > 1 + or_more:
-        sizes = "a number of bytes from 1 to 999999999, as 4096, 4k or 4KiB"
-        raise ValueError(
-            f"{text!r} is neither {sizes}, nor 'least', nor two of them, as 64k+256k"
-            if or_more
-            else f"{text!r} is not {sizes}"
-        )
-    return counts[0] if len(counts) == 1 else "+".join(map(str, counts))
-
-
-def _bytes(text: str) -> int:
-    """The bytes of a number with a unit; 0 if it is none. As linkers understand it, k stands for 1024.
-
-    >>> _bytes("100"), _bytes("4k"), _bytes("64KiB"), _bytes("1M"), _bytes("4kB")
-    (100, 4096, 65536, 1048576, 0)
-    """
-    digits = text.rstrip(string.ascii_letters)
-    unit = _UNITS.get(text[len(digits) :].lower(), 0)
-    count = int(digits) * unit if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
-    return count if count <= MOST_BYTES else 0
 
 
 def _folder(text: str) -> Path:

@@ -23,6 +23,7 @@
  *                 float32
  *   memory        the output begins 40 bytes before the input and lies over it: each byte is read before it is
  *                 written (in the kernel's order of 4 steps)
+ *   onnxruntime   computes this node in float: next to a tie its code may be one more or less than the formula's
  *
  * gained
  *   output        the float32 operations of onnxruntime, one after the other
@@ -34,15 +35,17 @@
  *   accumulator   within [-5033569, 5030589] for every input: int32 cannot overflow
  *   requantize    sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in
  *                 float32
+ *   onnxruntime   computes this node in float: next to a tie its code may be one more or less than the formula's
  *
  * last
  *   accumulator   within [-6383467, 5110292] for every input: int32 cannot overflow
  *   requantize    sum times scale, a whole product in int64, rounded once, half to even; onnxruntime computes in
  *                 float32
+ *   onnxruntime   computes this node in float: next to a tie its code may be one more or less than the formula's
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xc0848f35
+#if NETWORK_16_BITS_HEADER_ID != 0x237473c2
 #error "network_16_bits.h was not generated together with this file"
 #endif
 

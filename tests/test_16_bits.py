@@ -10,10 +10,11 @@ import pytest
 from gallery_networks import network_16_bits
 from onnx import helper
 from qdq import Chain
-from wide_recorded import IN_ORDER, OPERATORS, TYPES, Wide, codes, feed, model, zero_point
+from wide_recorded import IN_ORDER, OPERATORS, TYPES, Wide, X, Y, codes, feed, model, weights, zero_point
 
 import qcgen
 from qcgen import arithmetic
+from qcgen.cli.report_text import exactness
 from qcgen.ir.program import Conv, Quantize, RoundOnce
 from qcgen.reference import evaluate
 from qcgen.verification import verify
@@ -29,6 +30,24 @@ def test_codes_are_those_of_onnxruntime(name, dtype):
     # In float32 a sum of numbers of 16 bits is not exact: about one code in 1000 is another one, its neighbour.
     assert np.count_nonzero(found != y) <= (1 if name in IN_ORDER else 0)
     assert np.abs(found - y).max() <= 1
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_a_node_that_may_be_a_code_off_is_named(name, dtype):
+    artifact = qcgen.compile(model(name, dtype), name="recorded")
+    named = [node.name for node in artifact.report.nodes if node.in_float]
+    assert bool(named) == (name in IN_ORDER)
+    assert ("one code more or less" in exactness([artifact.report])) == (name in IN_ORDER)
+    assert ("computes this node in float" in artifact.files["recorded.c"]) == (name in IN_ORDER)
+
+
+@pytest.mark.parametrize("x_type", ["uint8", "int16"])
+def test_a_transposed_convolution_to_or_from_16_bits_is_named(x_type):
+    c = Chain()
+    inputs = [c.dequantize("x", (X, np.array(1, x_type))), c.weights("w", weights((4, 5, 2, 2)), (0.01, np.int8(0)))]
+    c.quantize(c.node("ConvTranspose", inputs), (Y, np.array(0, "uint8" if x_type == "int16" else "int16")), "y")
+    report = qcgen.compile(c.model((1, 4, 3, 3), opset=21, x_type=x_type), name="m").report
+    assert exactness([report]) == "exact: 0 of 1 node bit for bit as onnxruntime; 1 one code more or less next to a tie"
 
 
 def test_what_is_recorded_is_what_is_compared():

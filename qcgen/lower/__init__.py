@@ -22,6 +22,7 @@ from qcgen.ir.program import (
     QuantizedBinary,
     Reduce,
     Reshape,
+    RoundOnce,
     Softmax,
     Tensor,
     inputs_of,
@@ -132,7 +133,7 @@ def lower(graph: Graph, *, numerics: str = "onnxruntime") -> Program:
         operators=operators,
         sha256=graph.sha256,
         constants={name: constants[name] for name in consumed if name in constants},
-        in_float=frozenset(op.name for op in operators if _adds_up(op)) & in_float,
+        in_float=frozenset(op.name for op in operators if (_adds_up(op) and op.name in in_float) or _rounds_once(op)),
     )
 
 
@@ -180,6 +181,15 @@ def _adds_up(op: Operator) -> bool:
     """Whether float32 rounds a code of the operator in more than one way: functions of one code are tables anyway."""
     kinds = Conv | MatMul | QuantizedBinary | Reduce | AveragePool | GlobalAveragePool | Softmax
     return isinstance(op, kinds) and op.y.dtype.is_quantized
+
+
+def _rounds_once(op: Operator) -> bool:
+    """Whether an exact sum is rounded once, which onnxruntime adds up in float32: one with codes of 16 bits."""
+    match op:
+        case Conv(epilogue=RoundOnce()) | GlobalAveragePool(requantize=RoundOnce()):
+            return True
+        case _:
+            return False
 
 
 def _lower_nodes(graph: Graph) -> list[Operator]:

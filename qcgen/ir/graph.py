@@ -45,7 +45,8 @@ class Node:
     ``version`` is that of the domain by whose rules the node is read: what the model imports for its own nodes, NEWEST
     for those that rewriting makes. A node that is made of another one's operands and attributes keeps its version.
     ``in_float``: onnxruntime computes it in float although it becomes integers here; of a QuantizeLinear, what is in
-    front of it. ``written``: the operator that the user wrote, where rewriting has made another one of it.
+    front of it, of a DequantizeLinear, what is behind it. ``written``: the operator that the user wrote, where
+    rewriting has made another one of it.
     """
 
     name: str

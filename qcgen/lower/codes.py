@@ -283,7 +283,7 @@ def is_in_float(node: Node, graph: Graph) -> bool:
     types = [x.dtype for x in xs]
     if y is None or quantize is None or not xs or any(dtype not in Q8 for dtype in types):
         return False
-    if quantize.in_float or any(x.name in graph.narrow for x in xs):
+    if quantize.in_float or any(maker.node.in_float for maker in makers) or any(x.name in graph.narrow for x in xs):
         return True
     match node.op_type:
         case "Add" | "Mul":

@@ -64,10 +64,14 @@ class GraphQuantization:
 
 @dataclass(frozen=True)
 class Dequantized:
-    """A float tensor that DequantizeLinear makes of ``codes``."""
+    """A float tensor that DequantizeLinear makes of ``codes``.
+
+    ``in_float``: onnxruntime computes what reads it in float.
+    """
 
     codes: str
     quantization: GraphQuantization
+    in_float: bool = False
 
 
 def by_element(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array | None:
@@ -150,7 +154,7 @@ def dequantized(wiring: Wiring, tensor: str) -> Dequantized | None:
     if node is None or not is_dequantize(node):
         return None
     quantization = quantization_of(wiring, node)
-    return None if quantization is None else Dequantized(node.input(0), quantization)
+    return None if quantization is None else Dequantized(node.input(0), quantization, node.in_float)
 
 
 def weights(wiring: Wiring, tensor: str, axis: int) -> Dequantized | None:
@@ -429,8 +433,24 @@ def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
         return None
     attributes: Mapping[str, int] = {} if after.axis is None else {"axis": after.axis}
     pairs = ((wiring.fresh(f"{y}_dequantize"), x, y) for x, y in zip(codes, node.outputs, strict=True) if y)
-    later = (Node(name, "DequantizeLinear", "", (x, *after.names), (y,), attributes) for name, x, y in pairs)
+    in_float = _keeps_numbers(wiring, node) or any(source.in_float for source in sources if source is not None)
+    later = (
+        Node(name, "DequantizeLinear", "", (x, *after.names), (y,), attributes, in_float=in_float)
+        for name, x, y in pairs
+    )
     return Change(node, (moved[0], *later), constants=moved[1])
+
+
+PADDED = frozenset({"AveragePool", "Conv", "MaxPool"})
+"""The operators that onnxruntime joins with a Pad of zeros in front of them."""
+
+
+def _keeps_numbers(wiring: Wiring, node: Node) -> bool:
+    """Whether onnxruntime leaves DequantizeLinear in front of a node, and so computes what is behind it in float."""
+    if _fills(node) and _number(wiring, node, 2, "value", 0.0) == 0:
+        reader = wiring.only_reader(node.outputs[0])
+        return reader is None or reader.op_type not in PADDED
+    return node.op_type not in CROSSED
 
 
 def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> GraphQuantization | None:

@@ -62,6 +62,18 @@ def other(op_type: str, *others: str, to: Meaning = MIDDLE, **attributes) -> Mod
     return made.model(IMAGE, x_type="uint8")
 
 
+def behind(op_type: str, *constants: np.ndarray, reader: str = "Conv", **attributes) -> ModelProto:
+    """Codes that a movement, or a clamp, gives to a convolution or to a sum."""
+    made = Chain()
+    names = [made.constant(f"c{i}", each) if each.size else "" for i, each in enumerate(constants)]
+    x = made.dequantize("x", (0.05, np.uint8(3)), "values")
+    moved = made.node(op_type, [x, x] if op_type == "Concat" else [x, *names], "moved", **attributes)
+    w = np.random.default_rng(0).integers(-60, 61, (5, {"Concat": 8, "DepthToSpace": 1}.get(op_type, 4), 1, 1))
+    other = made.weights("w", w.astype(np.int8), (0.01, np.int8(0))) if reader == "Conv" else moved
+    made.quantize(made.node(reader, [moved, other], "result"), MIDDLE, "y")
+    return made.model(IMAGE, opset=13, x_type="uint8")
+
+
 def transposed() -> ModelProto:
     made = Chain()
     inputs = [made.dequantize("x", A, "values"), made.weights("w", WEIGHTS, (0.01, np.int8(0)))]
@@ -69,6 +81,7 @@ def transposed() -> ModelProto:
     return made.model(IMAGE, x_type="uint8")
 
 
+BORDER = np.int64([0, 0, 1, 1, 0, 0, 1, 1])
 BOUNDS = [np.float32(0), np.float32(6)]
 CASES: dict[str, Callable[[], ModelProto]] = {
     "alone": chain,
@@ -100,6 +113,19 @@ CASES: dict[str, Callable[[], ModelProto]] = {
     "ReduceMean of all pixels": partial(other, "ReduceMean", axes=[2, 3]),
     "ReduceMean": partial(other, "ReduceMean", axes=[1]),
     "Softmax": partial(other, "Softmax", to=(1 / 256, np.uint8(0))),
+    "behind a Transpose": partial(behind, "Transpose", perm=[0, 1, 3, 2]),
+    "behind a MaxPool": partial(behind, "MaxPool", kernel_shape=[2, 2]),
+    "behind a Slice": partial(behind, "Slice", np.int64([1]), np.int64([3]), np.int64([2])),
+    "behind a Reshape": partial(behind, "Reshape", np.int64([1, 4, 3, 12])),
+    "behind a Pad of zeros": partial(behind, "Pad", BORDER),
+    "behind a Pad of ones": partial(behind, "Pad", BORDER, np.float32(1)),
+    "a sum behind a Pad of zeros": partial(behind, "Pad", BORDER, reader="Add"),
+    "behind a Relu": partial(behind, "Relu"),
+    "behind a Concat": partial(behind, "Concat", axis=1),
+    "behind a DepthToSpace": partial(behind, "DepthToSpace", blocksize=2),
+    "behind a nearest Resize": partial(behind, "Resize", np.empty(0), np.float32([1, 1, 2, 2]), mode="nearest"),
+    "a sum behind a Flatten": partial(behind, "Flatten", reader="Add"),
+    "a sum behind a Reshape": partial(behind, "Reshape", np.int64([-1]), reader="Add"),
     "Sigmoid to another type, a table": partial(other, "Sigmoid", to=C),
 }
 FLOAT = {

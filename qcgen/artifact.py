@@ -109,7 +109,8 @@ class Artifact:
 
         Of an artifact for a board it says whether it fits, for which the code is measured.
         """
-        inexact = tuple(op.name for op in self.planned.operators if op.y.name not in exact(self.planned))
+        equal = exact(self.planned, is_judge=True)
+        inexact = tuple(op.name for op in self.planned.operators if op.y.name not in equal)
         own = replace(self._report, notes=self.notes, inexact=inexact, measure=lambda: self._measured)
         own = replace(own, longest_stretch=longest_stretch(self.plan))
         if self.board is None:

@@ -296,6 +296,23 @@ def is_in_float(node: Node, graph: Graph) -> bool:
     return types[0] is not y.dtype
 
 
+def is_sum_of_numbers(source: Source) -> bool:
+    """Whether onnxruntime sums up a product of codes that stays float in float, although it becomes integers here.
+
+    Elsewhere it makes QGemm or MatMulIntegerToFloat of it, unless a QuantizeLinear is one of several readers.
+    """
+    if source.node.op_type in SPELT_WITH_CODES:
+        return False
+    makers = [maker for index in (0, 1) if (maker := source.dequantized(index))]
+    if any(maker.node.in_float or maker.node.inputs[0] in source.graph.narrow for maker in makers):
+        return True
+    if source.node.op_type == "Gemm":
+        return not is_qgemm(source)
+    readers = source.graph.readers.get(source.node.outputs[0], ())
+    is_quantized = any(reader.op_type == "QuantizeLinear" for reader in readers)
+    return is_quantized or [maker.tensor(0).dtype for maker in makers] == [DType.INT8, DType.UINT8]
+
+
 def _has_lists(graph: Graph, nodes: Sequence[Node]) -> bool:
     """Whether a scale or a zero point is a list of one number, with which onnxruntime keeps Add and Mul in float."""
     return any(graph.constants[name].ndim > 0 for node in nodes for name in node.inputs[1:] if name in graph.constants)

@@ -40,6 +40,7 @@ from qcgen.lower.codes import (
     has_bias,
     is_in_units,
     is_qgemm,
+    is_sum_of_numbers,
     narrow_ends,
     per_channel,
     place_of,
@@ -326,7 +327,7 @@ def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> t
         scale = float(np.float32(alpha) * np.float32(quantization_of(a).scale) * by.scale.reshape(()))
     acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(scale, 0))
     raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
-    return (*before, raw, Dequantize(*source.called, acc, y))
+    return (*before, raw, Dequantize(*source.called, acc, y, is_sum_of_numbers(source)))
 
 
 def _int32_row(source: Source, columns: int) -> Array | None:

@@ -11,6 +11,7 @@ from qcgen.ir.program import (
     AveragePool,
     ChannelLookup,
     Conv,
+    Dequantize,
     DivideAway,
     FloatOutput,
     GlobalAveragePool,
@@ -163,6 +164,8 @@ def certificate(call: Call, *, is_float_there: bool) -> Proof:
     if is_float_there:
         text = "computes this node in float: next to a tie its code may be one more or less than the formula's"
         sentences.append(("onnxruntime", text))
+    if isinstance(call.op, Dequantize) and call.op.in_float:
+        sentences.append(("onnxruntime", "adds this node's products up in float: its last bits may be others"))
     wrapped = ((label, textwrap.wrap(text, WIDTH - 19, break_long_words=False)) for label, text in sentences)
     return Proof(one_line(call.op.name), tuple((label, tuple(lines)) for label, lines in wrapped))
 

@@ -159,12 +159,16 @@ class Quantize:
 
 @dataclass(frozen=True)
 class Dequantize:
-    """y = (x - x_zero_point) * x_scale in float32 (DequantizeLinear, per tensor); x is int8, uint8 or int32."""
+    """y = (x - x_zero_point) * x_scale in float32 (DequantizeLinear, per tensor); x is int8, uint8 or int32.
+
+    ``in_float``: x are sums, which onnxruntime adds up in float32.
+    """
 
     name: str
     op_type: str
     x: Tensor
     y: Tensor
+    in_float: bool = False
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Rules:
 
     @cached_property
     def _exact(self) -> frozenset[str]:
-        return exact(self.program, is_alike=self.is_exact)
+        return exact(self.program, is_alike=self.is_exact, is_judge=True)
 
     @cached_property
     def lost(self) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ class Rules:
 
     def apart(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """How many codes loose tensors may be off, where ``values`` are the reference's: one, or what float32 loses."""
-        allowed = tolerances(self.program, values, is_alike=self.is_exact)
+        allowed = tolerances(self.program, values, is_alike=self.is_exact, is_judge=True)
         return {name: np.asarray(1 + self._rounded(self._producers[name], values, allowed)) for name in self.loose}
 
     def _rounded(self, op: Operator, values: Mapping[str, Array], allowed: Mapping[str, Array]) -> Array | float:
@@ -166,7 +166,7 @@ class Rules:
 
     def bounds(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """The largest |error| of every output that is judged, where ``values`` are the reference's tensors."""
-        allowed, apart = tolerances(self.program, values, is_alike=self.is_exact), self.apart(values)
+        allowed, apart = tolerances(self.program, values, is_alike=self.is_exact, is_judge=True), self.apart(values)
         return {
             tensor.name: np.asarray(
                 2 * allowed.get(tensor.name, np.zeros(tensor.shape)) + self._step(tensor, apart, values)

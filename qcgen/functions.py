@@ -30,6 +30,9 @@ _LOGISTIC_Q = (
     *(1.70198817374094e-03, 1.16817656904453e-01, 9.93151921023180e-01),
 )
 
+UNSTEADY = frozenset(("Celu", "Cos", "Elu", "Log", "Mish", "Pow", "Selu", "Sin", "Softplus"))
+"""Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
+
 
 def tanh(x: Float32s) -> Float32s:
     """Equation (25): x p(x^2) / q(x^2) with x clamped to [-9, 9], p and q by Horner's rule with fma.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from qcgen.functions import UNSTEADY
 from qcgen.ir.program import (
     ChannelLookup,
     Dequantize,
@@ -41,8 +42,9 @@ def join_tables(program: Program) -> Program:
     operators = tuple(search.joined(op) for op in program.operators)
     if all(new is op for new, op in zip(operators, program.operators, strict=True)):
         return program
-    in_float = {op.name for op in operators if isinstance(op, Lookup) and program.in_float.intersection(op.joined)}
-    return remove_dead(replace(program, operators=operators, in_float=program.in_float | in_float))
+    known = program.in_float | search.near_steps
+    in_float = {op.name for op in operators if isinstance(op, Lookup) and known.intersection(op.joined)}
+    return remove_dead(replace(program, operators=operators, in_float=known | in_float))
 
 
 CodeTable = Lookup | ChannelLookup
@@ -66,6 +68,7 @@ class _Search:
         self.outputs = {tensor.name for tensor in program.outputs}
         self.places = {op.y.name: place for place, op in enumerate(program.operators)}
         self.makers: dict[str, Operator] = {}
+        self.near_steps: set[str] = set()
 
     def joined(self, op: Operator) -> Operator:
         """The operator, or the table that takes its place."""
@@ -130,19 +133,29 @@ class _Search:
         names = [*(name for each in parts for name in (*joined_of(each), each.name)), *joined_of(op)]
         joined = tuple(dict.fromkeys(name for name in names if name != maker.name))
         called, table = (maker.name, maker.op_type), self._codes(function)
+        if any(_is_unsteady(each) and self._is_near_a_step(function, table) for each in function.operators):
+            self.near_steps.add(maker.name)
         if function.axis is None or (table == table[0]).all():
             return Lookup(*called, function.root, op.y, table[0], joined)
         return ChannelLookup(*called, function.root, op.y, function.axis, table)
 
-    def _codes(self, function: Function) -> Int64s:
-        """What becomes of each code, (channels or 1, 256)."""
+    def _is_near_a_step(self, function: Function, table: Int64s) -> bool:
+        """Whether a code becomes another one where functions are off by a few last places."""
+        return any((self._codes(function, by) != table).any() for by in (-LAST_PLACES, LAST_PLACES))
+
+    def _codes(self, function: Function, moved: float = 0.0) -> Int64s:
+        """What becomes of each code, (channels or 1, 256), where unsteady functions are ``moved``."""
         dtype, constants = function.root.dtype, self.program.constants
         values: dict[str, Array] = {function.root.name: np.arange(dtype.low, dtype.high + 1, dtype=dtype.numpy)[None]}
         for op in function.operators:
             xs = [values[x.name] if x.name in values else constants[x.name].reshape(-1, 1) for x in inputs_of(op)]
             match op:
                 case FloatUnary() | FloatBinary():
-                    values[op.y.name] = evaluate_for_table(op, *xs)
+                    y = evaluate_for_table(op, *xs)
+                    if moved and _is_unsteady(op):
+                        is_moved = np.isfinite(y) & (y != xs[0])
+                        y = (y + np.where(is_moved, moved * np.maximum(1, np.abs(y)), 0)).astype(np.float32)
+                    values[op.y.name] = y
                 case ChannelLookup():
                     values[op.y.name] = evaluate_operator(replace(op, axis=0), np.broadcast_to(xs[0], op.tables.shape))
                 case _:
@@ -154,6 +167,16 @@ def _makes_codes(op: Operator) -> bool:
     """Whether the operator can be a table of codes of 8 bits."""
     is_narrow = op.y.dtype.is_quantized and not any(x.dtype.is_16_bit for x in inputs_of(op))
     return is_narrow and isinstance(op, Lookup | QuantizedBinary | Quantize)
+
+
+LAST_PLACES = 2.0**-22
+"""How far functions of several C libraries may lie from each other, of 1 or of their own magnitude."""
+
+
+def _is_unsteady(op: Operator) -> bool:
+    """Whether a function depends on the place of a number in onnxruntime, or on its C library."""
+    kind = op.activation.kind if isinstance(op, FloatUnary) else "Pow" if getattr(op, "kind", "") == "pow" else ""
+    return kind in UNSTEADY
 
 
 def _is_elementwise(op: Operator) -> bool:

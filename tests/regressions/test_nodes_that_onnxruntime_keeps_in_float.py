@@ -158,3 +158,14 @@ def test_compile_names_them_in_a_line(tmp_path, capsys):
     assert main(["compile", str(path), "-o", str(tmp_path)]) == 0
     line = "onnxruntime computes in float, one code more or less next to a tie: conv_node"
     assert line in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(("op_type", "number"), [("Elu", np.expm1(-1.0)), ("Log", np.log(2.0)), ("Sin", np.sin(1.0))])
+def test_a_table_is_named_where_a_function_of_the_c_library_lies_next_to_a_step(op_type, number):
+    x = {"Elu": -1.0, "Log": 2.0, "Sin": 1.0}[op_type]
+    for steps, is_near in ((7.5, True), (7.31, False)):
+        made = Chain()
+        y = made.node(op_type, [made.dequantize("x", (abs(x), np.uint8(1 if x < 0 else 0)))])
+        made.quantize(y, (np.float32(abs(number) / steps), np.uint8(128)), "y")
+        report = qcgen.compile(made.model((1, 4), opset=13, x_type="uint8"), name="m").report
+        assert [node.in_float for node in report.nodes] == [is_near]

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
+from qcgen.functions import UNSTEADY
 from qcgen.ir.program import (
     ChannelLookup,
     Conv,
@@ -30,9 +31,6 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import Array, DType
 from qcgen.reference.tolerance import exact, magnitude, normalized_error, tolerances
-
-UNSTEADY = frozenset(("Celu", "Cos", "Elu", "Log", "Mish", "Pow", "Selu", "Sin", "Softplus"))
-"""Functions that depend on the place of a number in its tensor in onnxruntime, or on its C library."""
 
 LAST_PLACES = 2.0**-22
 """What float32 may lose of a number in the few operations before it is normalized."""

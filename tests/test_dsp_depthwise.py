@@ -3,7 +3,6 @@
 import subprocess
 
 import pytest
-from marks import some_at_first
 from tools import require
 
 from qcgen import library
@@ -141,7 +140,8 @@ def numbers(g):
     return " ".join(map(str, (*g.input, *g.output, *g.kernel, *g.strides, *g.pads_begin, apart)))
 
 
-@pytest.mark.parametrize("compiler", some_at_first(["gcc", "clang"]))
+@pytest.mark.all
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_every_output_sums_every_tap_once(compiler, tmp_path, pytestconfig):
     require(compiler)
     (tmp_path / "test.c").write_text(SOURCE)

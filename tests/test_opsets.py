@@ -136,7 +136,7 @@ CHANGED = [
 """Operators whose inputs or attributes opsets changed."""
 
 
-@pytest.mark.parametrize("op_type", some_at_first(OPERATORS, *CHANGED, "Softmax", "LogSoftmax", "Concat", "Max"))
+@pytest.mark.parametrize("op_type", some_at_first(OPERATORS, *CHANGED[::2], "Softmax", "LogSoftmax", "Concat", "Max"))
 def test_every_spelling_means_what_onnxruntime_computes(op_type):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reference of onnx takes logarithms of negative numbers
@@ -145,7 +145,7 @@ def test_every_spelling_means_what_onnxruntime_computes(op_type):
 
 
 @pytest.mark.parametrize(
-    "op_type", some_at_first([each for each in OPERATORS if each not in CODES_OUT], *CHANGED, "Relu", "Softmax")
+    "op_type", some_at_first([each for each in OPERATORS if each not in CODES_OUT], *CHANGED[1::2], "Relu", "Softmax")
 )
 def test_every_spelling_between_codes_means_what_onnxruntime_computes(op_type):
     require_modules("onnxruntime")

@@ -1,6 +1,7 @@
 """Scratch memory of the benchmarks' layers beside what CMSIS-NN asks its caller for, as recorded."""
 
 import pytest
+from marks import share_at_first
 
 import qcgen
 from qcgen.report import NodeReport
@@ -10,7 +11,7 @@ from tests.bench.layers import LAYERS, Layer, model_of
 RECORDED = dict.fromkeys(("cortex-m4", "cortex-m7", "cortex-m33"), "cortex-m4") | {"cortex-m55": "cortex-m55"}
 """Cores, and whose figure stands for them."""
 
-every_layer = pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+every_layer = pytest.mark.parametrize("layer", share_at_first(LAYERS), ids=lambda layer: layer.name)
 every_core = pytest.mark.parametrize("core", RECORDED)
 
 

@@ -63,7 +63,7 @@ def compiled(name, target):
     return artifact, artifact.load(("-O1",))
 
 
-@pytest.mark.parametrize("name", share_at_first(list(ALL), 2))
+@pytest.mark.parametrize("name", share_at_first(list(ALL), 4))
 @pytest.mark.parametrize("target", ["portable", pytest.param("cortex-m4", marks=pytest.mark.all)])
 def test_the_c_gives_the_recorded_outputs(name, target):
     artifact, model = compiled(name, target)

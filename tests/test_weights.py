@@ -94,7 +94,7 @@ def test_one_code_gives_the_outputs_of_every_model_whose_block_it_has(name, targ
     assert not np.array_equal(seen[0][0], seen[1][0])  # or the blocks would not have mattered
 
 
-@each_target
+@pytest.mark.parametrize("target", some_at_first(TARGETS))
 def test_weights_that_are_included_give_the_same_as_those_of_the_block(target):
     model = MODELS["qdq"]()
     artifact, code = compiled(model, target)

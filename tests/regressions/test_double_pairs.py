@@ -5,6 +5,7 @@
 
 import numpy as np
 import pytest
+from marks import share_at_first
 from onnx import helper
 from qdq import Chain, operand
 from tools import require_modules
@@ -148,7 +149,7 @@ def test_the_common_range():
     assert operand(graph, "QuantizeLinear", 2) == round(-128 + 1.5744 / ((0.54 + 1.5744) / 255))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", share_at_first(range(40), 4))
 def test_random_chains_of_pairs(seed):
     rng = np.random.default_rng(seed)
     dtypes = (["int8"], ["uint8"], ["int8", "uint8"], ["int16", "int16", "int8"], ["uint16"])[seed % 5]

@@ -5,6 +5,7 @@
 
 import numpy as np
 import pytest
+from marks import share_at_first
 from qdq import Chain
 from tools import require_modules
 
@@ -124,7 +125,7 @@ def assert_equal_to_onnxruntime(model, shape, dtype):
 @pytest.mark.parametrize(
     "zero", [Y[1], np.int8(-128), np.uint8(0), np.uint8(120)], ids=["int8", "relu", "uint8", "mid"]
 )
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share_at_first(list(CASES)))
 def test_codes_are_those_of_onnxruntime(name, zero):
     layer, shape = CASES[name]
     assert_equal_to_onnxruntime(model_of(layer, shape, zero=zero), shape, zero.dtype)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from marks import some_at_first
 
 import qcgen
 from qcgen.cli import main
@@ -193,7 +194,7 @@ def test_no_text_of_a_board_drives_the_terminal(place, text, verified):
     assert len(err) < 2000
 
 
-@pytest.mark.parametrize("why", [1, 2, 3, 4, 255])
+@pytest.mark.parametrize("why", some_at_first([1, 2, 3, 4, 255]))
 @pytest.mark.parametrize("kind", [Kind.IDENTIFY, Kind.WRITE, Kind.RUN, Kind.READ])
 def test_a_refusal_is_told_on_a_line(kind, why, verified):
     refusal = bytes([why]) + ESCAPES.encode() + b"\xff\xfe\0"

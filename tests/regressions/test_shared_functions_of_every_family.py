@@ -43,7 +43,7 @@ def pairs(kind: str, depth: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("layout", some_at_first(["nhwc", "nchw"]))
-@pytest.mark.parametrize("target", some_at_first(list(TARGETS), "portable", "cortex-m0", "cortex-m4"))
+@pytest.mark.parametrize("target", some_at_first(list(TARGETS), "cortex-m4"))
 def test_the_c_of_layers_that_share_functions_compiles(target, layout, tmp_path):
     require("gcc")
     options = {"target": target, "layout": layout, "io": "quantized"}

@@ -39,7 +39,7 @@ def cases() -> list[Case]:
     return found
 
 
-@pytest.mark.parametrize("target", some_at_first(TARGETS, "portable", "cortex-m4"))
+@pytest.mark.parametrize("target", some_at_first(TARGETS, "cortex-m4"))
 def test_convolutions_of_every_family_read_what_the_windows_are_on(target, tmp_path):
     require("gcc")
     units = [unit(case, layout, "speed", target) for case in cases() for layout in ("nhwc", "nchw")]

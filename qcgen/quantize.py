@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,13 @@ __all__ = ["CALIBRATED", "CannotRun", "Quantized", "quantize", "save"]
 
 CALIBRATED = 200
 """Examples that ranges are measured on: more widen them by single outliers."""
+
+GIVEN: Mapping[int, type[np.generic]] = {
+    TensorProto.FLOAT: np.float32,
+    TensorProto.INT32: np.int32,
+    TensorProto.INT64: np.int64,
+}
+"""The types that inputs may have: numbers, and places in tables."""
 
 WARNING, FATAL = 2, 4
 """Levels of onnxruntime's log, of which the first is its default."""
@@ -65,7 +72,7 @@ def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
     """
     tools = _tools()
     model = _with_batch_of_one(_float_model(path))
-    examples = _read_examples(data, _shapes(model))
+    examples = _read_examples(data, _inputs(model))
     folded = fold_normalizations(model)
     used = min(calibrated, examples.count)
     with tempfile.TemporaryDirectory(prefix="qcgen-") as name, _quietly(tools):
@@ -142,42 +149,54 @@ class _Examples:
         return {name: array[number : number + 1] for name, array in self.inputs.items()}
 
 
-def _read_examples(path: Path, shapes: Mapping[str, Sequence[int]]) -> _Examples:
-    """The examples of a file for inputs of these shapes, whose batch is 1; raises RecordingError.
+@dataclass(frozen=True)
+class _Input:
+    """An input of the model, whose batch is 1."""
+
+    shape: tuple[int, ...]
+    dtype: type[np.generic]
+
+
+def _read_examples(path: Path, wanted: Mapping[str, _Input]) -> _Examples:
+    """The examples of a file for these inputs; raises RecordingError.
 
     An array of another name serves if the model has one input and the file one array beside ``labels``.
     """
     arrays = recorded_arrays(path)
     labels = next((arrays[name] for name in NO_TENSORS if name in arrays), None)
     others = {name: array for name, array in arrays.items() if name not in NO_TENSORS}
-    if len(others) == len(shapes) == 1:
-        others = dict(zip(shapes, others.values(), strict=True))
-    if missing := [name for name in shapes if name not in others]:
+    if len(others) == len(wanted) == 1:
+        others = dict(zip(wanted, others.values(), strict=True))
+    if missing := [name for name in wanted if name not in others]:
         raise RecordingError(f"{path}: it has no array {missing[0]!r}; it has {', '.join(others) or 'none'}")
-    inputs = {name: np.ascontiguousarray(others[name]) for name in shapes}
-    for name, shape in shapes.items():
-        if inputs[name].shape[1:] != tuple(shape)[1:]:
-            wanted, given = ("x".join(map(str, each[1:])) for each in (tuple(shape), inputs[name].shape))
-            raise RecordingError(f"{path}: an example of {name!r} is {given or 'one number'}, the model takes {wanted}")
+    inputs = {name: np.ascontiguousarray(others[name]) for name in wanted}
+    for name, each in wanted.items():
+        if inputs[name].shape[1:] != each.shape[1:]:
+            own, given = ("x".join(map(str, shape[1:])) for shape in (each.shape, inputs[name].shape))
+            raise RecordingError(f"{path}: an example of {name!r} is {given or 'one number'}, the model takes {own}")
     counts = {len(array) for array in inputs.values()} | ({len(labels)} if labels is not None else set())
     if len(counts) != 1:
         raise RecordingError(f"{path}: its arrays have different numbers of examples: {sorted(counts)}")
     if not (count := counts.pop()):
         raise RecordingError(f"{path}: it has no examples")
-    with np.errstate(over="ignore"):
-        numbers = {name: array.astype(np.float32) for name, array in inputs.items()}
-    for name, array in numbers.items():
-        lost = np.flatnonzero(~np.isfinite(array).reshape(count, -1).all(axis=1))
-        if lost.size:
-            held = "NaN" if np.isnan(array[lost[0]]).any() else "infinity"
-            held += "" if np.isinf(inputs[name][lost[0]]).any() or held == "NaN" else " in float32"
-            end = (
-                ": leave it out"
-                if lost.size == 1
-                else f", like {counted(lost.size - 1, 'more example')}: leave them out"
-            )
-            raise RecordingError(f"{path}: example {lost[0]} of {name!r} has {held}{end}")
+    numbers = {name: _as_input(path, name, array, wanted[name].dtype) for name, array in inputs.items()}
     return _Examples(numbers, labels, count)
+
+
+def _as_input(path: Path, name: str, array: Array, dtype: type[np.generic]) -> Array:
+    """The examples in the input's type; raises RecordingError where that has no such number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: Array = array.astype(dtype)
+    is_float = np.issubdtype(dtype, np.floating)
+    lost = ~np.isfinite(found) if is_float else found != array
+    rows = np.flatnonzero(lost.reshape(len(array), -1).any(axis=1))
+    if rows.size == 0:
+        return found
+    numbers = array[rows[0]]
+    held = next((what for what, test in (("NaN", np.isnan), ("infinity", np.isinf)) if test(numbers).any()), "")
+    held = held or ("infinity in float32" if is_float else f"a number that is not an {dtype.__name__}")
+    more = f", like {counted(rows.size - 1, 'more example')}: leave them out" if rows.size > 1 else ": leave it out"
+    raise RecordingError(f"{path}: example {rows[0]} of {name!r} has {held}{more}")
 
 
 def _float_model(path: Path) -> ModelProto:
@@ -207,10 +226,11 @@ def _with_batch_of_one(model: ModelProto) -> ModelProto:
         if tensor.shape.dim and not tensor.shape.dim[0].dim_value > 0:
             tensor.shape.dim[0].dim_value = 1
         dims = [dim.dim_value for dim in tensor.shape.dim]
-        if tensor.elem_type != TensorProto.FLOAT or not dims or dims[0] != 1 or min(dims) < 1:
+        is_known = tensor.elem_type in GIVEN
+        if not is_known or not dims or dims[0] != 1 or min(dims) < 1:
             what = f"its shape is ({', '.join(str(dim or '?') for dim in dims)})"
-            what += "" if tensor.elem_type == TensorProto.FLOAT else ", and its elements are not float"
-            hint = "export the model with float inputs, a batch of 1 and other dimensions that are fixed"
+            what += "" if is_known else ", and its elements are neither float nor int32 nor int64"
+            hint = "export the model with such inputs, a batch of 1 and other dimensions that are fixed"
             problems.append(Problem(f"input {info.name!r}", what, hint))
     if problems:
         raise ModelRejected(problems)
@@ -220,12 +240,12 @@ def _with_batch_of_one(model: ModelProto) -> ModelProto:
     return model
 
 
-def _shapes(model: ModelProto) -> dict[str, Sequence[int]]:
+def _inputs(model: ModelProto) -> dict[str, _Input]:
     held = {each.name for each in model.graph.initializer}
+    types = {info.name: info.type.tensor_type for info in model.graph.input if info.name not in held}
     return {
-        info.name: [dim.dim_value for dim in info.type.tensor_type.shape.dim]
-        for info in model.graph.input
-        if info.name not in held
+        name: _Input(tuple(dim.dim_value for dim in tensor.shape.dim), GIVEN[tensor.elem_type])
+        for name, tensor in types.items()
     }
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from tools import require_modules
 
 import qcgen
@@ -197,6 +197,56 @@ def test_models_that_cannot_be_quantized_are_refused():
     quantized = network(1, last=[helper.make_node("DynamicQuantizeLinear", ["logits"], ["q", "s", "z"])])
     assert problem(quantized) == "it is quantized already"
     assert problem(network(3)) == "its shape is (3, 2, 8, 8)"
+
+
+def words(dtype=TensorProto.INT64):
+    """Words, each a number, become vectors, whose mean is classified; a mask leaves out those that are 0."""
+    draw = np.random.RandomState(4)
+    node = helper.make_node
+    nodes = [
+        node("Gather", ["table", "words"], ["vectors"], "gather"),
+        node("Equal", ["words", "none"], ["is_none"], "same"),
+        node("Unsqueeze", ["is_none", "axes"], ["wide"], "wide"),
+        node("Where", ["wide", "zero", "vectors"], ["kept"], "mask"),
+        node("ReduceMean", ["kept"], ["mean"], "mean", axes=[1], keepdims=0),
+        node("Gemm", ["mean", "w", "b"], ["y"], "gemm"),
+    ]
+    none = np.zeros((), helper.tensor_dtype_to_np_dtype(dtype))
+    floats = {
+        "table": draw.normal(0, 1, (20, 8)),
+        "w": draw.normal(0, 1, (8, 3)),
+        "b": np.zeros(3),
+        "zero": np.zeros(()),
+    }
+    constants = {name: value.astype(np.float32) for name, value in floats.items()}
+    constants |= {"none": none, "axes": np.int64([2])}
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("words", dtype, ("batch", 6))],
+        [helper.make_tensor_value_info("y", 1, ("batch", 3))],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("dtype", [TensorProto.INT64, TensorProto.INT32])
+def test_words_are_calibrated_as_they_are(dtype, capsys):
+    onnx.save(words(dtype), "words.onnx")
+    np.savez("words.npz", np.random.RandomState(5).randint(0, 20, (30, 6)))
+    assert main(["quantize", "words.onnx", "--data", "words.npz", "--calibrate", "20", "-o", "network.onnx"]) == 0
+    assert "C equals onnxruntime: 30 of 30 outputs" in capsys.readouterr().out
+    assert main(["verify", "network.onnx", "--cases", "3"]) == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_halves_are_no_words(capsys):
+    onnx.save(words(), "words.onnx")
+    np.savez("words.npz", np.full((3, 6), [0, 1, 2, 3, 4, 5.5]))
+    assert main(["quantize", "words.onnx", "--data", "words.npz", "-o", "network.onnx"]) == 1
+    text = "words.npz: example 0 of 'words' has a number that is not an int64, like 2 more examples: leave them out"
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("folder")

@@ -96,7 +96,6 @@ Types = tuple[DType, ...]
 
 Q8: Types = (DType.INT8, DType.UINT8)
 FLOAT: Types = (DType.FLOAT32,)
-OTHER_FLOATS: Types = (DType.FLOAT16, DType.FLOAT64)
 CODES: Types = (*Q8, DType.INT16, DType.UINT16)
 CODES_OR_FLOAT: Types = (*CODES, *FLOAT)
 

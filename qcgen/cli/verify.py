@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import add_compile_options, add_detail_options, add_options
@@ -36,21 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qcgen.artifact import Artifact
+    from qcgen.cli.verify_text import Verified
     from qcgen.ir.graph import Graph
-    from qcgen.report import NodeReport
-    from qcgen.verification import Verification
 
 SUMMARY = "compare the generated C with the reference, and with the model file"
-
-
-@dataclass(frozen=True)
-class Verified:
-    """A function that was verified: a whole model (``node`` is None), or one of its nodes."""
-
-    model: str
-    node: str | None
-    reports: tuple[NodeReport, ...]
-    verification: Verification
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,7 +136,7 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
     from qcgen.cli.table import fitted
-    from qcgen.cli.verify_text import detail, line, title
+    from qcgen.cli.verify_text import Verified, detail, line, title
     from qcgen.verification import verify
 
     is_alone = len(args.models) == 1 and len(artifacts) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qcgen.cli.report_text import forms, forms_text
@@ -11,9 +12,18 @@ from qcgen.cli.table import columns, counted, number, table
 from qcgen.errors import printable, shortened
 
 if TYPE_CHECKING:
-    from qcgen.cli.verify import Verified
     from qcgen.report import NodeReport
     from qcgen.verification import Judgement, Outcome, Verification
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A function that was verified: a whole model (``node`` is None), or one of its nodes."""
+
+    model: str
+    node: str | None
+    reports: tuple[NodeReport, ...]
+    verification: Verification
 
 
 def title(node: str | None, nodes: Sequence[NodeReport]) -> str:

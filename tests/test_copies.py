@@ -67,6 +67,7 @@ def test_layers_that_would_need_a_larger_arena_copy_if_they_are_given_one():
     assert compiled(arena=2**16).plan.arena_bytes <= 2**16
 
 
+@pytest.mark.all
 def test_an_arena_between_the_two_holds_some_of_the_copies(everything):
     plain, roomy = without_copies().plan.arena_bytes, compiled(arena=2**16).plan.arena_bytes
     least = len(copies(small()))
@@ -86,6 +87,7 @@ def test_the_arena_grows_where_copies_save_a_twentieth_of_the_cycles():
     assert bounded.plan.growth is None
 
 
+@pytest.mark.all
 def test_the_arena_does_not_grow_for_less_but_may_be_given():
     model = network(tiles=2)
     own, given = compiled(model), compiled(model, arena=2**16)

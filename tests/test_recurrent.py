@@ -88,9 +88,13 @@ def streamed(op_type: str, frames: int) -> ModelProto:
     return graph_model(chain.nodes, given, dict.fromkeys(names), chain.constants, opset=14)
 
 
-@pytest.mark.parametrize(("inputs", "units"), [(255, 5), (256, 5), (257, 5), (600, 5), (3, 257)])
+OF_BLOCKS = [(255, 5), (256, 5), (257, 5), (600, 5), (3, 257)]
+
+
+@pytest.mark.parametrize("sizes", some_at_first(OF_BLOCKS, (257, 5), (3, 257)), ids=str)
 @pytest.mark.parametrize("name", some_at_first(["LSTM", "GRU", "GRU late", "GRU without a bias"], "GRU late"))
-def test_products_of_many_terms_are_added_in_blocks_as_in_onnxruntime(name, inputs, units):
+def test_products_of_many_terms_are_added_in_blocks_as_in_onnxruntime(name, sizes):
+    inputs, units = sizes
     require("gcc")
     op_type, *kind = name.split(maxsplit=1)
     draw, rows = np.random.RandomState(inputs), GATES[op_type] * units

@@ -187,7 +187,8 @@ def test_a_byte_that_moved_away_is_missed():
         artifact.cache_clear()
 
 
-@pytest.mark.parametrize("network", some_at_first(["residual", "separable", "wandering"]))
+@pytest.mark.all
+@pytest.mark.parametrize("network", ["residual", "separable", "wandering"])
 def test_more_bytes_never_cost_more_instructions(network, monkeypatch):
     extras, cheapest = [], streams._cheapest
 

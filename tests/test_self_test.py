@@ -79,7 +79,7 @@ def result_on_host(folder, artifact, change=("", "")):
     return int(subprocess.run(["./main"], cwd=folder, capture_output=True, check=True).stdout)
 
 
-@pytest.mark.parametrize("name", share_at_first(list(MODELS)))
+@pytest.mark.parametrize("name", share_at_first(list(MODELS), 6))
 def test_it_is_0_on_this_machine(name, tmp_path):
     model, options = MODELS[name]
     assert result_on_host(tmp_path, with_test(model, **options)) == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 from tools import require_modules
 
 
@@ -19,11 +19,16 @@ def judge(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray
 
 def optimized(model: ModelProto, folder: Path) -> list[str]:
     """The operators that onnxruntime runs for a model, as that session leaves them."""
+    return [node.op_type for node in optimized_graph(model, folder).node]
+
+
+def optimized_graph(model: ModelProto, folder: Path) -> GraphProto:
+    """The graph that onnxruntime runs for a model."""
     path = folder / "optimized.onnx"
     options = _options()
     options.optimized_model_filepath = str(path)
     _session(model, options)
-    return [node.op_type for node in onnx.load(path).graph.node]
+    return onnx.load(path).graph
 
 
 def _options() -> Any:

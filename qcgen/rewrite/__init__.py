@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from qcgen.infer import computed_values, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
+from qcgen.rewrite.channels_last import resizes_with_channels_last
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
@@ -83,7 +85,6 @@ LAST: tuple[Pattern, ...] = (
     join_dynamic_quantize,
     write_out_scales,
     lower_conv_transpose,
-    resize_channels_last,
     linear_resize,
     write_out_products,
     write_out_blocks,
@@ -110,12 +111,14 @@ def rewrite(graph: Graph) -> Graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
     resized = apply(graph, name_upsamples)
     graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
+    resizes = resizes_with_channels_last(graph)
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         graph = without_unused(_fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
-    for pattern in LAST:
+    last: tuple[Pattern, ...] = (partial(resize_channels_last, resizes), *LAST)
+    for pattern in last:
         changed = apply(graph, pattern)
         graph = graph if changed is graph else _folded(without_unused(changed), FOLDS, budget)
     return _importing(graph, own_domains)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -12,6 +12,7 @@ import numpy as np
 from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate, TransposedAxis, transposed_axes
 from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
 from qcgen.ir.types import Array, DType
+from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST
 from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize, weights
 from qcgen.rewrite.weights import normalization_of
@@ -291,16 +292,9 @@ Halves = tuple[tuple[Array, Array], tuple[Array, Array]]
 """Of an axis: for each output the place of the element in front of it and its weight; the same of that behind it."""
 
 
-CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-"""Orders of axes that make an image so."""
-
-
-def resize_channels_last(wiring: Wiring, node: Node) -> Change | None:
-    """Linear Resize of an image of codes that onnxruntime has with channels last: there it is one of the axes 1 and 2.
-
-    Source: NhwcTransformer, and the transpose optimizer, which moves its transpositions behind Resize.
-    """
-    if _axes(wiring, node) is None or not _is_8_bits(wiring, node) or not _has_channels_last(wiring, node.inputs[0]):
+def resize_channels_last(names: Collection[str], wiring: Wiring, node: Node) -> Change | None:
+    """One of these Resizes, which onnxruntime computes with channels last: there it is one of the axes 1 and 2."""
+    if node.name not in names or _axes(wiring, node) is None:
         return None
     steps = Steps(wiring, node)
     inputs = [steps.step("Transpose", node.inputs[0], perm=CHANNELS_LAST)]
@@ -313,42 +307,6 @@ def resize_channels_last(wiring: Wiring, node: Node) -> Change | None:
     steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(resized,)))
     steps.step("Transpose", resized, perm=CHANNELS_FIRST, is_last=True, role="channels_first")
     return steps.change()
-
-
-def _is_8_bits(wiring: Wiring, node: Node) -> bool:
-    return wiring.graph.value(node.inputs[0]).dtype in (DType.INT8, DType.UINT8)
-
-
-def _has_channels_last(wiring: Wiring, image: str) -> bool:
-    """Whether onnxruntime has an image of codes with channels last, found by experiment: what convolutions make, and
-    what makes images of theirs or of such as are transposed.
-    """
-    node = wiring.producers.get(image)
-    if node is None:
-        return False
-    match node.op_type:
-        case "QLinearConv":
-            return True
-        case "Transpose":
-            return node.attributes.get("perm") == CHANNELS_FIRST
-        case "MaxPool" | "QLinearAveragePool" | "QLinearGlobalAveragePool" | "Resize":
-            return _has_channels_last(wiring, node.inputs[0])
-        case "QLinearAdd" | "QLinearMul":
-            return all(_has_channels_last(wiring, node.inputs[number]) for number in (0, 3))
-        case "QLinearConcat":
-            return all(_has_channels_last(wiring, name) for name in node.inputs[2::3])
-        case "QLinearLeakyRelu" | "QLinearSigmoid":
-            # It is transposed back in front of them, unless a convolution behind them needs it so again.
-            return _has_channels_last(wiring, node.inputs[0]) and _leads_to_convolution(wiring, node.outputs[0])
-        case _:
-            return False
-
-
-def _leads_to_convolution(wiring: Wiring, image: str) -> bool:
-    return any(
-        node.op_type == "QLinearConv" or _leads_to_convolution(wiring, node.outputs[0])
-        for node in wiring.readers.get(image, ())
-    )
 
 
 def linear_resize(wiring: Wiring, node: Node) -> Change | None:

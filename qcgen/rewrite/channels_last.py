@@ -71,51 +71,66 @@ def _is_linear_resize(graph: Graph, node: Node) -> bool:
     return is_linear and graph.value(node.input(0)).dtype in (DType.INT8, DType.UINT8)
 
 
-def _units(graph: Graph) -> Iterator[tuple[Node, str, list[str], list[str]]]:
-    """The nodes with operator, inputs and outputs, those between codes joined to what onnxruntime makes of them."""
-    producers = {name: node for node in graph.nodes for name in node.outputs if name}
-    readers: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        for name in node.inputs:
-            readers.setdefault(name, []).append(node)
-    joined: dict[str, tuple[Node, list[str]]] = {}  # by QuantizeLinear: the operator, and the codes that it reads
-    gone: set[str] = set()
-    for node in graph.nodes:
-        chain, name = [node.name], node.input(0)
-        maker = producers.get(name) if node.op_type == "QuantizeLinear" else None
-        while maker is not None and len(readers[name]) == 1 and name not in graph.outputs:
-            chain.append(maker.name)
+class _Units:
+    """The nodes of a graph, those between codes joined to what onnxruntime makes of them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._producers = {name: node for node in graph.nodes for name in node.outputs if name}
+        self._readers: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            for name in node.inputs:
+                self._readers.setdefault(name, []).append(node)
+
+    def in_order(self) -> Iterator[tuple[Node, str, list[str], list[str]]]:
+        """Each with its operator, inputs and outputs."""
+        chains = {node.name: self._chain(node) for node in self._graph.nodes if node.op_type == "QuantizeLinear"}
+        gone = {node.name for chain in chains.values() for node in chain}
+        for node in self._graph.nodes:
+            if chain := chains.get(node.name):
+                maker = chain[-1]
+                codes = [source.input(0) for source in self._sources(maker) if source is not None]
+                computed = [name for name in codes if name not in self._graph.constants]
+                yield maker, FUSED[maker.op_type], computed, [*node.outputs]
+            elif node.name not in gone and not self._is_idle(node, gone):
+                yield node, node.op_type, [*node.inputs], [*node.outputs]
+
+    def _chain(self, quantize: Node) -> list[Node]:
+        """What joins a QuantizeLinear: activations, behind an operator of codes alone; empty if that is not so."""
+        found, name = list[Node](), quantize.input(0)
+        while len(self._readers[name]) == 1 and name not in self._graph.outputs and name in self._producers:
+            maker = self._producers[name]
+            found.append(maker)
             if maker.op_type not in ("Clip", "Relu"):
-                break
+                of_codes = all(source is not None for source in self._sources(maker))
+                return found if maker.op_type in FUSED and of_codes else []
             name = maker.input(0)
-            maker = producers.get(name)
-        if maker is None or maker.op_type not in FUSED or maker.name not in chain:
-            continue
-        sources = [producers.get(each) for each in maker.inputs if each and each not in graph.constants]
-        if all(source is not None and source.op_type == "DequantizeLinear" for source in sources):
-            joined[node.name] = maker, [source.input(0) for source in sources if source is not None]
-            gone.update(chain[1:])
-    for node in graph.nodes:
-        is_read = any(reader.name not in gone for name in node.outputs for reader in readers.get(name, ()))
-        is_idle = node.op_type == "DequantizeLinear" and not is_read and not set(node.outputs) & set(graph.outputs)
-        if node.name in joined:
-            maker, codes = joined[node.name]
-            yield maker, FUSED[maker.op_type], [each for each in codes if each not in graph.constants], [*node.outputs]
-        elif node.name not in gone and not is_idle:
-            yield node, node.op_type, [*node.inputs], [*node.outputs]
+        return []
+
+    def _sources(self, maker: Node) -> list[Node | None]:
+        """The DequantizeLinear of each input that is computed; None for another node."""
+        names = [name for name in maker.inputs if name and name not in self._graph.constants]
+        makers = [self._producers.get(name) for name in names]
+        return [node if node is not None and node.op_type == "DequantizeLinear" else None for node in makers]
+
+    def _is_idle(self, node: Node, gone: Collection[str]) -> bool:
+        """A DequantizeLinear that only joined operators read."""
+        readers = [reader for name in node.outputs for reader in self._readers.get(name, ())]
+        is_output = not set(node.outputs).isdisjoint(self._graph.outputs)
+        return node.op_type == "DequantizeLinear" and not is_output and all(each.name in gone for each in readers)
 
 
 class _Transpositions:
     """A graph in which transpositions move."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph, self._outputs, self._constants = graph, set(graph.outputs), graph.constants.keys()
+        self._outputs, self._constants = set(graph.outputs), graph.constants.keys()
         self._shapes = {name: value.fixed_shape for name, value in graph.values.items()}
         self._shapes |= {name: array.shape for name, array in graph.constants.items()}
         self._steps: list[_Vertex] = []
         self._count = 0
         same: dict[str, str] = {}
-        for node, op_type, given, outputs in _units(graph):
+        for node, op_type, given, outputs in _Units(graph).in_order():
             if not given or not outputs:
                 continue  # check refuses it
             inputs = [same.get(name, name) for name in given]

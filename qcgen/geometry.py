@@ -267,7 +267,7 @@ class TransposedAxis:
 
 
 def transposed_axes(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> tuple[TransposedAxis, ...]:
-    """The spatial axes of a ConvTranspose of tensors of these shapes; ValueError names the attribute in the way.
+    """The spatial axes of a ConvTranspose of tensors of these shapes; raises ValueError(what, hint) of an attribute.
 
     Where output_shape or SAME decides, the odd pad is in front but for SAME_UPPER. Source: onnxruntime's
     ComputeTransposePadAndOutputShape, checked along one axis of 3 and 4 elements for all small windows.
@@ -277,11 +277,12 @@ def transposed_axes(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> tuple
     more, pads = _of_rank(node, "output_padding", (0,) * rank), _of_rank(node, "pads", (0,) * 2 * rank)
     wanted = _of_rank(node, "output_shape", (0,) * rank, 1) if "output_shape" in node.attributes else None
     if auto_pad not in AUTO_PADS:
-        raise ValueError(f"auto_pad is {auto_pad!r}, which does not exist")
+        raise ValueError(f"auto_pad is {auto_pad!r}, which does not exist", _corrected("auto_pad"))
     if auto_pad != "NOTSET" and "pads" in node.attributes:
-        raise ValueError(f"it has pads and auto_pad {auto_pad}, of which onnxruntime takes one")
+        raise ValueError(f"it has pads and auto_pad {auto_pad}, of which onnxruntime takes one", "remove either")
     if (phases := prod(strides)) > MOST_PHASES:
-        raise ValueError(f"strides are {strides}, whose product {phases} is more than {MOST_PHASES}")
+        what = f"strides are {strides}, whose product {phases} is more than {MOST_PHASES}"
+        raise ValueError(what, _corrected("strides"))
     found = []
     for i, size in enumerate(x[2:]):
         extent = (w[2 + i] - 1) * dilations[i] + 1
@@ -296,9 +297,11 @@ def transposed_axes(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> tuple
         axis = TransposedAxis(size, w[2 + i], strides[i], dilations[i], begin, outputs)
         if wanted is not None and (outputs + begin + end - extent) // strides[i] + 1 != size:
             most = strides[i] * size + extent - 1
-            raise ValueError(f"output_shape is {wanted}, but spatial axis {i} has at most {most} elements")
+            what = f"output_shape is {wanted}, but spatial axis {i} has at most {most} elements"
+            raise ValueError(what, _corrected("output_shape"))
         if outputs < 1:
-            raise ValueError(f"{by} cuts {begin} and {end} elements from spatial axis {i}, which has {whole}")
+            what = f"{by} cuts {begin} and {end} elements from spatial axis {i}, which has {whole}"
+            raise ValueError(what, _corrected(by))
         found.append(axis)
     return tuple(found)
 
@@ -307,10 +310,14 @@ def _of_rank(node: Node, name: str, default: tuple[int, ...], least: int = 0) ->
     """An attribute with as many numbers as its default has, none of them less than ``least``."""
     value: object = node.attributes.get(name, default)
     if not isinstance(value, tuple) or len(value) != len(default) or not all(isinstance(each, int) for each in value):
-        raise ValueError(f"{name} is {value!r}, but must be {len(default)} integers")
+        raise ValueError(f"{name} is {value!r}, but must be {len(default)} integers", _corrected(name))
     if min(value) < least:
-        raise ValueError(f"{name} is {value}, but every number must be at least {least}")
+        raise ValueError(f"{name} is {value}, but every number must be at least {least}", _corrected(name))
     return value
+
+
+def _corrected(name: str) -> str:
+    return f"correct {name}, or give pads alone"
 
 
 HALF = np.float32(0.5)

@@ -164,9 +164,8 @@ def transposed_problems(graph: Graph, node: Node) -> Iterator[Problem]:
     try:
         transposed_axes(node, x, w)
     except ValueError as error:
-        name = str(error).split()[0]
-        hint = "remove either" if name == "it" else f"correct {name}, or give pads alone"
-        yield Problem(node_place(node), str(error), hint)
+        what, hint = error.args
+        yield Problem(node_place(node), what, hint)
 
 
 def import_problems(graph: Graph) -> Iterator[Problem]:

@@ -40,8 +40,8 @@ from qcgen.options import (
     block_name,
     contradiction,
     in_python,
+    parse_size,
     require,
-    size,
     spelt,
 )
 from qcgen.parts import bake, cut, fix_batch, select_node
@@ -132,7 +132,7 @@ def compile(
     given["target"] = target_of(target) if chip is None else target_on(chip, target_of(target))
     given["outputs"] = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     given["rename"] = tuple((rename or {}).items())
-    given["arena"] = size(True, arena) if isinstance(arena, str) else arena
+    given["arena"] = parse_size(arena, or_more=True) if isinstance(arena, str) else arena
     options = Options(**{each.name: given[each.name] for each in fields(Options) if each.name in given})
     with in_python():
         graph = read(model, dims, constants, options.outputs, batch)

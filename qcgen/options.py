@@ -411,10 +411,10 @@ MOST_BYTES = 999_999_999
 """The largest size that the text of an option may name."""
 
 
-def size(or_more: bool, text: str) -> int | str:
+def parse_size(text: str, *, or_more: bool) -> int | str:
     """The text of a number of bytes; with ``or_more`` also "least", and two with a plus between them, without units.
 
-    >>> size(True, "4k"), size(True, "64k+256k"), size(True, "least")
+    >>> parse_size("4k", or_more=False), parse_size("64k+256k", or_more=True), parse_size("least", or_more=True)
     (4096, '65536+262144', 'least')
     """
     if or_more and text == "least":
@@ -444,7 +444,7 @@ def _bytes(text: str) -> int:
 
 def _is_text_of_size(value: object) -> bool:
     try:
-        return isinstance(value, str) and bool(size(True, value))
+        return isinstance(value, str) and bool(parse_size(value, or_more=True))
     except ValueError:
         return False
 

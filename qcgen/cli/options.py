@@ -27,7 +27,7 @@ from qcgen.options import (
     Switch,
     block_name,
     contradiction,
-    size,
+    parse_size,
     spelt,
 )
 
@@ -69,7 +69,7 @@ def add_options(
             case Count(least):
                 settings["type"] = _typed(partial(_count, least))
             case Bytes(or_more):
-                settings["type"] = _typed(partial(size, or_more))
+                settings["type"] = _typed(partial(parse_size, or_more=or_more))
             case _:
                 settings["type"] = _typed({**PARSERS, **parsers}.get(row.name, str))
         if row.is_repeated or isinstance(row.kind, Several | ByName):

@@ -27,7 +27,7 @@
  */
 #include "recurrent_tflite.h"
 
-#if RECURRENT_TFLITE_HEADER_ID != 0xd4991564
+#if RECURRENT_TFLITE_HEADER_ID != 0x5b77df08
 #error "recurrent_tflite.h was not generated together with this file"
 #endif
 
@@ -217,7 +217,7 @@ static RECURRENT_TFLITE_INLINE void recurrent_tflite_integer_softmax_to_16_bits_
 struct recurrent_tflite_integer_lstm {
     const int8_t *input_weights; /* by units, of each element of the input those of the four gates; NULL: words */
     const int8_t *state_weights; /* the same of the state */
-    const int32_t *input_words; /* by units, of four elements of the input a word of each gate; behind the last one 0 */
+    const int32_t *input_words; /* by units, for four elements of the input a word of each gate, filled up with 0 */
     const int32_t *state_words;
     const int32_t *bias; /* by units, what the sums of the gates begin with, over the input and over the state */
     const uint16_t *logistic; /* the table of integer_logistic */
@@ -237,7 +237,7 @@ struct recurrent_tflite_integer_lstm {
     int32_t output_exponent;
     int32_t y_zero_point;
     int32_t tangent_multiplier; /* of the cell, for integer_tangent */
-    int32_t tangent_shift; /* behind that, half up */
+    int32_t tangent_shift; /* to the right, rounded half up */
     int32_t cell_most; /* the bound of the cell's magnitude; 32768 if there is none */
 };
 

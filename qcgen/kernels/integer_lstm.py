@@ -12,7 +12,7 @@ from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, IntegerLstm, Operator
 from qcgen.kernels.kernel import Constants, Prepared
-from qcgen.kernels.text import library_call
+from qcgen.kernels.text import library_call, sequence_text
 
 
 def why_no_integer_lstm(op: Operator) -> str | None:
@@ -57,7 +57,7 @@ def prepare_lstm(
     tables = tuple(constant.role for constant in constants)
     context = library_call(
         op,
-        f"{steps} steps of {inputs} elements, {op.units} units.",
+        f"{sequence_text(steps, inputs, op.units)}.",
         "const int8_t *x, const int8_t *h, const int8_t *c, int8_t *y",
         function,
         *("x", "h", "c", "y"),

@@ -62,6 +62,17 @@ def counted(count: int, noun: str) -> str:
     return f"[{count} {noun}{'' if count == 1 else 's'}]"
 
 
+def sequence_text(steps: int, inputs: int, units: int) -> str:
+    """The sizes of a recurrent layer, for comments.
+
+    >>> sequence_text(1, 4, 3)
+    '1 step of 4 elements, 3 units'
+    """
+    counts = ((steps, "step"), (inputs, "element"), (units, "unit"))
+    of_time, elements, states = (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    return f"{of_time} of {elements}, {states}"
+
+
 def x_kind(op: Conv) -> str:
     """How the names of instructions end that read the image's elements."""
     return "u8" if op.x.dtype is DType.UINT8 else "s8"

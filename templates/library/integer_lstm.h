@@ -10,7 +10,7 @@
 struct qcgen_integer_lstm {
     const int8_t *input_weights; /* by units, of each element of the input those of the four gates; NULL: words */
     const int8_t *state_weights; /* the same of the state */
-    const int32_t *input_words; /* by units, of four elements of the input a word of each gate; behind the last one 0 */
+    const int32_t *input_words; /* by units, for four elements of the input a word of each gate, filled up with 0 */
     const int32_t *state_words;
     const int32_t *bias; /* by units, what the sums of the gates begin with, over the input and over the state */
     const uint16_t *logistic; /* the table of integer_logistic */
@@ -30,7 +30,7 @@ struct qcgen_integer_lstm {
     int32_t output_exponent;
     int32_t y_zero_point;
     int32_t tangent_multiplier; /* of the cell, for integer_tangent */
-    int32_t tangent_shift; /* behind that, half up */
+    int32_t tangent_shift; /* to the right, rounded half up */
     int32_t cell_most; /* the bound of the cell's magnitude; 32768 if there is none */
 };
 
@@ -88,7 +88,7 @@ static QCGEN_INLINE int32_t qcgen_integer_lstm_dot(int32_t even, int32_t odd, in
     return qcgen_dsp_dot(odd, qcgen_dsp_odd_s8(weights), qcgen_dsp_dot(even, qcgen_dsp_even_s8(weights), sum));
 }
 
-/* The same as integer_lstm_add by words. */
+/* The same with weights in words. */
 static QCGEN_INLINE void qcgen_integer_lstm_add_words(
     const int8_t *codes, const int32_t *weights, int32_t terms, const int32_t *start, int32_t *sums)
 {

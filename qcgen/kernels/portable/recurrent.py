@@ -14,7 +14,7 @@ from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Int64s, Intege
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.text import LibraryCall, library_call
+from qcgen.kernels.text import LibraryCall, library_call, sequence_text
 
 FLOAT_BYTES = 4
 
@@ -232,9 +232,7 @@ def _size_in_words(op: Recurrent) -> str:
     """A sentence on the steps and the states."""
     steps, _, inputs = op.x.shape
     order = ", there and back" if len(op.reverses) > 1 else ", from the last step back" if op.reverses[0] else ""
-    counts = ((steps, "step"), (inputs, "element"), (op.units, "unit"))
-    of_time, elements, units = (f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
-    return f"{of_time} of {elements}, {units}{order}."
+    return f"{sequence_text(steps, inputs, op.units)}{order}."
 
 
 def _reach(weights: GateWeights) -> int:

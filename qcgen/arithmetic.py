@@ -329,8 +329,10 @@ def interpolate(op: Interpolate, x: Array) -> Int64s:
         part_of_axis = part.reshape(-1, *(1,) * (3 - axis))
         after = total.take(np.minimum(first + 1, x.shape[axis] - 1), axis)
         total = total.take(first, axis) * (INTERPOLATION_ONE - part_of_axis) + after * part_of_axis
-    truncated: Int64s = np.sign(total) * (np.abs(total) // INTERPOLATION_ONE**2)
-    return truncated if op.truncates else divide_away(total, INTERPOLATION_ONE**2)
+    if op.truncates:
+        truncated: Int64s = np.sign(total) * (np.abs(total) // INTERPOLATION_ONE**2)
+        return truncated
+    return divide_away(total, INTERPOLATION_ONE**2)
 
 
 INTERPOLATION_ONE = 2**10

@@ -29,7 +29,7 @@ __all__ = ["CALIBRATED", "CannotRun", "Quantized", "quantize", "save"]
 CALIBRATED = 200
 """Examples that ranges are measured on: more widen them by single outliers."""
 
-GIVEN: Mapping[int, type[np.generic]] = {
+INPUT_TYPES: Mapping[int, type[np.generic]] = {
     TensorProto.FLOAT: np.float32,
     TensorProto.INT32: np.int32,
     TensorProto.INT64: np.int64,
@@ -226,7 +226,7 @@ def _with_batch_of_one(model: ModelProto) -> ModelProto:
         if tensor.shape.dim and not tensor.shape.dim[0].dim_value > 0:
             tensor.shape.dim[0].dim_value = 1
         dims = [dim.dim_value for dim in tensor.shape.dim]
-        is_known = tensor.elem_type in GIVEN
+        is_known = tensor.elem_type in INPUT_TYPES
         if not is_known or not dims or dims[0] != 1 or min(dims) < 1:
             what = f"its shape is ({', '.join(str(dim or '?') for dim in dims)})"
             what += "" if is_known else ", and its elements are neither float nor int32 nor int64"
@@ -244,7 +244,7 @@ def _inputs(model: ModelProto) -> dict[str, _Input]:
     held = {each.name for each in model.graph.initializer}
     types = {info.name: info.type.tensor_type for info in model.graph.input if info.name not in held}
     return {
-        name: _Input(tuple(dim.dim_value for dim in tensor.shape.dim), GIVEN[tensor.elem_type])
+        name: _Input(tuple(dim.dim_value for dim in tensor.shape.dim), INPUT_TYPES[tensor.elem_type])
         for name, tensor in types.items()
     }
 

@@ -241,7 +241,7 @@ def test_words_are_calibrated_as_they_are(dtype, capsys):
 
 
 @pytest.mark.usefixtures("folder")
-def test_halves_are_no_words(capsys):
+def test_numbers_between_integers_are_refused_as_words(capsys):
     onnx.save(words(), "words.onnx")
     np.savez("words.npz", np.full((3, 6), [0, 1, 2, 3, 4, 5.5]))
     assert main(["quantize", "words.onnx", "--data", "words.npz", "-o", "network.onnx"]) == 1

@@ -233,7 +233,7 @@ NEAREST: dict[str, Callable[[float], int]] = {
 
 
 def lower_resize(source: Source) -> Operator:
-    """Resize by nearest neighbours; linear ones of two of four axes are sums of products, or weigh codes."""
+    """Resize: nearest neighbours; linear along two of four axes, as sums of products or in fixed point."""
     x, y = source.tensor(0).shape, source.result().shape
     # Where no size changes onnxruntime copies x, whatever the scales.
     scales = [Float32(1)] * len(x) if x == y else _scales(source, x, y)
@@ -251,7 +251,7 @@ def _interpolate(source: Source, scales: list[Float32]) -> Interpolate:
 
 
 def _between(mode: str, size: int, length: int, scale: Float32) -> Between:
-    """Where ``length`` places lie among ``size`` others: the other one counts twice where there is none behind it."""
+    """Where ``length`` places lie among ``size`` others; behind the last of these nothing is weighed."""
     at = COORDINATES[mode](np.arange(length, dtype=np.float32), scale, size, length).astype(np.float32)
     places = (np.clip(at, Float32(0), Float32(size - 1)) * Float32(INTERPOLATION_ONE)).astype(np.int64)
     first = np.minimum(places // INTERPOLATION_ONE, size - 1)

@@ -312,7 +312,7 @@ def resize_channels_last(names: Collection[str], wiring: Wiring, node: Node) -> 
 def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     """Resize of the last two of four axes, of float32 numbers or of codes, whose results onnxruntime truncates.
 
-    Of the middle two, channels last, of float32 numbers alone: codes onnxruntime weights by integers there.
+    Of the middle two, channels last, only float32 numbers: there onnxruntime weighs codes by integers.
 
     y = from_second * from_second' * x11 + ..., products and sums rounded from left to right. Source: UpsampleBilinear.
     """

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xefd6238c
+#if ATTENTION_HEADER_ID != 0xe9fa0b6e
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -109,6 +109,12 @@ typedef char attention_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 ATTENTION_CODE_ATTR static int32_t attention_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static ATTENTION_INLINE int32_t attention_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -366,11 +372,9 @@ ATTENTION_SHARED static int8_t attention_shared_pointwise_tie(const struct atten
     enum { ZERO_POINT = -9, LOW = -128, HIGH = 127 };
     const int32_t scale_mantissa = layer->scale_mantissa[m];
     const int32_t scale_exponent = layer->scale_exponent[m];
-    int32_t code = attention_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
+    const int32_t code = attention_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)attention_bounded(code, LOW, HIGH);
 }
 
 /* attention_shared_pointwise: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
@@ -387,10 +391,7 @@ static ATTENTION_INLINE int8_t attention_shared_pointwise_requantize(const struc
     if (ATTENTION_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
         return attention_shared_pointwise_tie(layer, acc, m);
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)attention_bounded(code, LOW, HIGH);
 }
 
 /* query_dense, key_dense, value_dense: MatMul, kernel 1, stride 1. */
@@ -549,11 +550,8 @@ ATTENTION_CODE_ATTR static int8_t attention_scores_requantize(int32_t acc)
     const int32_t multiplier = 1346901632; /* a_scale * b_scale / y_scale in units of 2^-38 */
     const int32_t offset = 736; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)attention_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* attention_scores: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */
@@ -662,11 +660,8 @@ ATTENTION_CODE_ATTR static int8_t attention_mixed_requantize(int32_t acc)
     const int32_t multiplier = 1077952640; /* a_scale * b_scale / y_scale in units of 2^-38 */
     const int32_t offset = -544; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)attention_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* attention_mixed: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */

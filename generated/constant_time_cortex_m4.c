@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xdf1fc17d
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x5c32d6ab
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -83,6 +83,12 @@ typedef char constant_time_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1
 CONSTANT_TIME_CORTEX_M4_CODE_ATTR static int32_t constant_time_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -379,10 +385,7 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static int8_t constant_time_cortex_m4_conv1_re
 
         code = constant_time_cortex_m4_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)constant_time_cortex_m4_bounded(code, LOW, HIGH);
 }
 
 /*
@@ -394,9 +397,8 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static inline int8_t constant_time_cortex_m4_c
 {
     enum { OFFSET = 16, SHIFT = 5 };
     const int32_t scaled = constant_time_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = constant_time_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)constant_time_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x10608d06
+#if CONV1D_CAUSAL_HEADER_ID != 0xaa80719b
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,12 @@ CONV1D_CAUSAL_CODE_ATTR static int32_t conv1d_causal_multiply_high(int32_t a, in
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
 CONV1D_CAUSAL_CONST_ATTR static const int8_t conv1d_causal_conv1_weights[6 * 12] = {
     -89, -30,  -4,  -8,   0, -29, -16, -25,   0, -19, -41,  32,
@@ -93,11 +99,8 @@ static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, i
     const int32_t multiplier = conv1d_causal_conv1_multiplier[m];
     const int32_t offset = -544; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = conv1d_causal_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)conv1d_causal_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xd4b09e1d
+#if CONV3D_HEADER_ID != 0x2c443093
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,12 @@ CONV3D_CODE_ATTR static int32_t conv3d_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static CONV3D_INLINE int32_t conv3d_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* conv3d_conv1: weights [3 channels][2 input channels][2 planes][3 rows][3 columns]. */
 CONV3D_CONST_ATTR static const int8_t conv3d_conv1_weights[3 * 36] = {
       18,  -73,    7,   16,    0,  -18,  -21,   17,  -25,  -40,   11,   54, -111,    1,   22,    6,   13,  -12,
@@ -95,11 +101,8 @@ static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
     const int32_t multiplier = conv3d_conv1_multiplier[m];
     const int32_t offset = 32; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = conv3d_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)conv3d_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element: 0 to 255. */

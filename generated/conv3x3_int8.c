@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xf981e7bc
+#if CONV3X3_INT8_HEADER_ID != 0x26282bb7
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,12 @@ CONV3X3_INT8_CODE_ATTR static int32_t conv3x3_int8_multiply_high(int32_t a, int3
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static CONV3X3_INT8_INLINE int32_t conv3x3_int8_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* conv3x3_int8_conv1: weights [8 channels][3 rows][3 columns][4 input channels]. */
 CONV3X3_INT8_CONST_ATTR static const int8_t conv3x3_int8_conv1_weights[8 * 36] = {
       -4,    2,  -29,  -58,   13,   -4,  -21,  -25, -128,   11,   21,   32,  -12,  -20,   63,  -37,  -28,   32,
@@ -110,11 +116,8 @@ static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int
     const int32_t multiplier = conv3x3_int8_conv1_multiplier[m];
     const int32_t offset = 176; /* y_zero_point and rounding, in units of 2^-5 */
     const int32_t scaled = conv3x3_int8_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)conv3x3_int8_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xfe3b4e11
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x89b54aa9
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -384,9 +384,8 @@ CONV_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t conv_4_bits_cortex_m4_conv1
 {
     enum { OFFSET = 88, SHIFT = 4 };
     const int32_t scaled = conv_4_bits_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = conv_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)conv_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* conv_4_bits_cortex_m4_conv1: how windows lie on the image. */

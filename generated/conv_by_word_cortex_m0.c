@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x479b7b2b
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x567d357f
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -363,9 +363,8 @@ CONV_BY_WORD_CORTEX_M0_CODE_ATTR static inline int8_t conv_by_word_cortex_m0_con
 {
     enum { OFFSET = 23068672, SHIFT = 22 };
     const int32_t scaled = conv_by_word_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
-    const int32_t code = conv_by_word_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)conv_by_word_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /* conv_by_word_cortex_m0_conv1: how windows lie on the image. */

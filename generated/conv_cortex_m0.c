@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x47167a0d
+#if CONV_CORTEX_M0_HEADER_ID != 0x70aa583b
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -315,9 +315,8 @@ CONV_CORTEX_M0_CODE_ATTR static inline uint8_t conv_cortex_m0_conv1_code(int32_t
 {
     enum { OFFSET = 1048576, SHIFT = 21 };
     const int32_t scaled = conv_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
-    const int32_t code = conv_cortex_m0_scalar_saturate_u8(scaled >> SHIFT);
 
-    return (uint8_t)code;
+    return (uint8_t)conv_cortex_m0_scalar_saturate_u8(scaled >> SHIFT);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xaa0933c1
+#if CONV_CORTEX_M3_HEADER_ID != 0x1be7299d
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -385,9 +385,8 @@ CONV_CORTEX_M3_CODE_ATTR static inline int8_t conv_cortex_m3_conv1_code(int32_t 
 {
     enum { OFFSET = 704, SHIFT = 7 };
     const int32_t scaled = conv_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
-    const int32_t code = conv_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)conv_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /* conv_cortex_m3_conv1: how windows lie on the image. */

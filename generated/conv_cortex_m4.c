@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xa36185b9
+#if CONV_CORTEX_M4_HEADER_ID != 0xbaa1dac7
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -397,9 +397,8 @@ CONV_CORTEX_M4_CODE_ATTR static inline int8_t conv_cortex_m4_conv1_code(int32_t 
 {
     enum { OFFSET = 176, SHIFT = 5 };
     const int32_t scaled = conv_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = conv_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)conv_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* conv_cortex_m4_conv1: how windows lie on the image. */

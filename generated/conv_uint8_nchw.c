@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x570dce31
+#if CONV_UINT8_NCHW_HEADER_ID != 0x329854ab
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,12 @@ CONV_UINT8_NCHW_CODE_ATTR static int32_t conv_uint8_nchw_multiply_high(int32_t a
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static CONV_UINT8_NCHW_INLINE int32_t conv_uint8_nchw_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* conv_uint8_nchw_conv1: weights [6 channels][3 input channels][3 rows][2 columns], shifted into int8. */
 CONV_UINT8_NCHW_CONST_ATTR static const int8_t conv_uint8_nchw_conv1_weights[6 * 18] = {
       -4,   13, -128,  -12,  -28,  -39,  -23,   -8,   -5,    2,   -4,   11,  -20,   32,  -66,   10,   -4,    3,
@@ -93,11 +99,8 @@ static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t a
     const int32_t multiplier = 1295852928; /* x_scale * w_scale / y_scale in units of 2^-38 */
     const int32_t offset = 4128; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = conv_uint8_nchw_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (uint8_t)code;
+    return (uint8_t)conv_uint8_nchw_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element: 0 to 255. */

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xcfee29a9
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x1c747a54
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -297,9 +297,8 @@ DENSE_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t dense_4_bits_cortex_m4_con
 {
     enum { OFFSET = 40, SHIFT = 4 };
     const int32_t scaled = dense_4_bits_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = dense_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)dense_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /*

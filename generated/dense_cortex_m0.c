@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0xf6b0f667
+#if DENSE_CORTEX_M0_HEADER_ID != 0x4f0df75e
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -194,9 +194,8 @@ DENSE_CORTEX_M0_CODE_ATTR static inline int8_t dense_cortex_m0_conv1_code(int32_
 {
     enum { OFFSET = -20971520, SHIFT = 23 };
     const int32_t scaled = dense_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 13);
-    const int32_t code = dense_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)dense_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /* Elements of the image as words, then 0, which makes them even in number. */

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x42c6fc9a
+#if DENSE_CORTEX_M3_HEADER_ID != 0x75b7b713
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -234,9 +234,8 @@ DENSE_CORTEX_M3_CODE_ATTR static inline int8_t dense_cortex_m3_conv1_code(int32_
 {
     enum { OFFSET = -640, SHIFT = 8 };
     const int32_t scaled = dense_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
-    const int32_t code = dense_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)dense_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /* Elements of the image as words. */

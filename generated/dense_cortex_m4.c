@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x09e6c297
+#if DENSE_CORTEX_M4_HEADER_ID != 0xd51c7278
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -399,9 +399,8 @@ DENSE_CORTEX_M4_CODE_ATTR static inline int8_t dense_cortex_m4_conv1_code(int32_
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = dense_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = dense_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)dense_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /*

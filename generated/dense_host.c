@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x5b20cbc6
+#if DENSE_HOST_HEADER_ID != 0x2c528775
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,12 @@ typedef char dense_host_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 DENSE_HOST_CODE_ATTR static int32_t dense_host_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static DENSE_HOST_INLINE int32_t dense_host_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /* An instruction adds four products of bytes to each int32 of a vector: VPDPBUSD on x86 with VNNI, whose taps are
@@ -245,11 +251,8 @@ static DENSE_HOST_INLINE int8_t dense_host_conv1_requantize(int32_t acc, int32_t
     const int32_t multiplier = dense_host_conv1_multiplier[m];
     const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = dense_host_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)dense_host_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* Copies a window that lies wholly within the image; x is its first element. */

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x7ed14579
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x035d6512
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -258,9 +258,8 @@ DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_con
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = dense_of_eight_rv32imc_scalar_scale(acc, multiplier, OFFSET);
-    const int32_t code = dense_of_eight_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)dense_of_eight_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0x3871602f
+#if DENSE_RV32IMC_HEADER_ID != 0xd9fd12e9
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -190,9 +190,8 @@ DENSE_RV32IMC_CODE_ATTR static inline int8_t dense_rv32imc_conv1_code(int32_t ac
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = dense_rv32imc_scalar_scale(acc, multiplier, OFFSET);
-    const int32_t code = dense_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)dense_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x7f282885
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xcf1ea046
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -263,9 +263,8 @@ static DEPTHWISE_CORTEX_M0_INLINE int8_t depthwise_cortex_m0_conv1_code(int32_t 
 {
     enum { SHIFT = 20 };
     const int32_t scaled = depthwise_cortex_m0_scalar_scale_split(acc, multiplier, offset, 15);
-    const int32_t code = depthwise_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)depthwise_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x7c407de8
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x022dec51
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -254,9 +254,8 @@ static DEPTHWISE_CORTEX_M3_INLINE int8_t depthwise_cortex_m3_conv1_code(int32_t 
 {
     enum { SHIFT = 4 };
     const int32_t scaled = depthwise_cortex_m3_scalar_scale(acc, multiplier, offset);
-    const int32_t code = depthwise_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)depthwise_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /*

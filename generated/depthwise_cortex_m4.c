@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x5d55d3a0
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xb9768163
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -496,9 +496,8 @@ DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_cod
 {
     enum { SHIFT = 12 };
     const int32_t scaled = depthwise_cortex_m4_dsp_high(acc, multiplier);
-    const int32_t code = depthwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)depthwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const struct depthwise_cortex_m4_dsp_depthwise_layer

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x0e5bcd56
+#if DEPTHWISE_NCHW_HEADER_ID != 0x4b702830
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -47,6 +47,12 @@ struct depthwise_nchw_arena_behind {
 #define DEPTHWISE_NCHW_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define DEPTHWISE_NCHW_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define DEPTHWISE_NCHW_INLINE DEPTHWISE_NCHW_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -54,6 +60,12 @@ typedef char depthwise_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 DEPTHWISE_NCHW_CODE_ATTR static int32_t depthwise_nchw_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static DEPTHWISE_NCHW_INLINE int32_t depthwise_nchw_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /* depthwise_nchw_conv1: weights [8 channels][9 taps]. */
@@ -90,11 +102,8 @@ DEPTHWISE_NCHW_CODE_ATTR static uint8_t depthwise_nchw_conv1_requantize(int32_t 
     const int32_t multiplier = depthwise_nchw_conv1_multiplier[m];
     const int32_t offset = depthwise_nchw_conv1_offset[m];
     const int32_t scaled = depthwise_nchw_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (uint8_t)code;
+    return (uint8_t)depthwise_nchw_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */

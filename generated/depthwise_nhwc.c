@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x50ebcbb3
+#if DEPTHWISE_NHWC_HEADER_ID != 0xa772fc1c
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -61,6 +61,12 @@ DEPTHWISE_NHWC_CODE_ATTR static int32_t depthwise_nhwc_multiply_high(int32_t a, 
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* depthwise_nhwc_conv1: weights [9 taps][8 channels]. */
 DEPTHWISE_NHWC_CONST_ATTR static const int8_t depthwise_nhwc_conv1_weights[9 * 8] = {
       62,   -3,  -55,  -25,    1,    0,    0,    4,
@@ -104,11 +110,8 @@ static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc,
     const int32_t multiplier = depthwise_nhwc_conv1_multiplier[m];
     const int32_t offset = depthwise_nhwc_conv1_offset[m];
     const int32_t scaled = depthwise_nhwc_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)depthwise_nhwc_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* All channels of an output whose window lies within the image; x is the window's first pixel. */

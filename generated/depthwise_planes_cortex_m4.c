@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x15b0b31d
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xd051b853
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -278,9 +278,8 @@ DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_planes_corte
 {
     enum { SHIFT = 14 };
     const int32_t scaled = depthwise_planes_cortex_m4_dsp_high(acc, multiplier);
-    const int32_t code = depthwise_planes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)depthwise_planes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* depthwise_planes_cortex_m4_conv1: the words of a plane, and of one of its rows. */

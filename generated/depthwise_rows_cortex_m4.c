@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x3b4acd40
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x8ae4ea92
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -148,9 +148,8 @@ DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_rows_cortex_m4
 {
     enum { SHIFT = 6 };
     const int32_t scaled = depthwise_rows_cortex_m4_dsp_scale(acc, multiplier, offset);
-    const int32_t code = depthwise_rows_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)depthwise_rows_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* All outputs of one channel; x and out are its first elements. */

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xf92566bf
+#if FLOAT_TAIL_HEADER_ID != 0xf905ae19
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -75,6 +75,12 @@ typedef char float_tail_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static FLOAT_TAIL_INLINE int32_t float_tail_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /* The significand of a subnormal number above 0, in [2^23, 2^24), and its exponent. */
@@ -268,11 +274,8 @@ static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t 
     const int32_t multiplier = float_tail_conv_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = float_tail_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)float_tail_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */

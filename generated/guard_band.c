@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x86bf1f65
+#if GUARD_BAND_HEADER_ID != 0x22d2d10b
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -65,6 +65,12 @@ typedef char guard_band_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 GUARD_BAND_CODE_ATTR static int32_t guard_band_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static GUARD_BAND_INLINE int32_t guard_band_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -146,11 +152,9 @@ GUARD_BAND_NOINLINE static int8_t guard_band_conv1_tie(int32_t acc, int32_t m)
     enum { ZERO_POINT = 0, LOW = -128, HIGH = 127 };
     const int32_t scale_mantissa = guard_band_conv1_scale_mantissa[m];
     const int32_t scale_exponent = guard_band_conv1_scale_exponent[m];
-    int32_t code = guard_band_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
+    const int32_t code = guard_band_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)guard_band_bounded(code, LOW, HIGH);
 }
 
 /* guard_band_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
@@ -166,10 +170,7 @@ static GUARD_BAND_INLINE int8_t guard_band_conv1_requantize(int32_t acc, int32_t
     if (GUARD_BAND_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
         return guard_band_conv1_tie(acc, m);
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)guard_band_bounded(code, LOW, HIGH);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x79238406
+#if MATMUL_CORTEX_M4_HEADER_ID != 0xb152b771
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -81,6 +81,12 @@ typedef char matmul_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
@@ -183,11 +189,8 @@ MATMUL_CORTEX_M4_CODE_ATTR static int8_t matmul_cortex_m4_node_requantize(int32_
     const int32_t multiplier = 1635523584; /* a_scale * b_scale / y_scale in units of 2^-38 */
     const int32_t offset = 224; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = matmul_cortex_m4_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)matmul_cortex_m4_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* matmul_cortex_m4_node: one product of matrices, 2 x 2 outputs at a time. */

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x800a6c0c
+#if NARROW_CORTEX_M0_HEADER_ID != 0x17f47fa6
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -91,6 +91,12 @@ struct narrow_cortex_m0_arena_behind {
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* The number from low to high that is nearest. */
+static NARROW_CORTEX_M0_INLINE int32_t narrow_cortex_m0_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
 
 /* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
 #if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
@@ -302,13 +308,9 @@ NARROW_CORTEX_M0_CODE_ATTR static int8_t narrow_cortex_m0_conv1_requantize(int32
     const int32_t offset = narrow_cortex_m0_conv1_offset[m];
     const int32_t limit_low = narrow_cortex_m0_conv1_limit_low[m];
     const int32_t limit_high = narrow_cortex_m0_conv1_limit_high[m];
-    const int32_t inside = acc < limit_low ? limit_low : acc > limit_high ? limit_high : acc;
-    const int32_t scaled = inside * multiplier + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = narrow_cortex_m0_bounded(acc, limit_low, limit_high) * multiplier + offset;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)narrow_cortex_m0_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /*

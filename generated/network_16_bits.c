@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x237473c2
+#if NETWORK_16_BITS_HEADER_ID != 0xf59dea97
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -99,6 +99,14 @@ struct network_16_bits_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* a * multiplier / 2^shift, rounded to nearest, half to even. */
+static NETWORK_16_BITS_INLINE int64_t network_16_bits_round_once(int64_t a, int32_t multiplier, int32_t shift)
+{
+    const int64_t product = a * multiplier;
+
+    return (product + (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)) >> shift;
+}
+
 /* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, float scale, int32_t low, int32_t high)
 {
@@ -151,13 +159,9 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_conv_requantize(int32_t ac
     const int32_t ZERO_POINT = 0, LOW = 0, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = network_16_bits_conv_multiplier[m];
     const int32_t shift = network_16_bits_conv_shift[m];
-    const int64_t product = (int64_t)acc * multiplier;
-    const int64_t half = (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1); /* less 1 if ties go down */
-    int64_t code = ((product + half) >> shift) + ZERO_POINT;
+    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int16_t)code;
+    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
 }
 
 /* A copied element. */
@@ -441,13 +445,9 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t a
     const int32_t ZERO_POINT = 0, LOW = -32768, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = 1603454507; /* x_scale * w_scale / y_scale in units of 2^-shift */
     const int32_t shift = 37; /* the bits below the code */
-    const int64_t product = (int64_t)acc * multiplier;
-    const int64_t half = (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1); /* less 1 if ties go down */
-    int64_t code = ((product + half) >> shift) + ZERO_POINT;
+    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int16_t)code;
+    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
 }
 
 /* dense: Gemm, kernel 1, stride 1. */
@@ -500,13 +500,9 @@ static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t a
     const int32_t ZERO_POINT = 33000, LOW = 0, HIGH = 65535; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = 1855425927; /* x_scale * w_scale / y_scale in units of 2^-shift */
     const int32_t shift = 37; /* the bits below the code */
-    const int64_t product = (int64_t)acc * multiplier;
-    const int64_t half = (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1); /* less 1 if ties go down */
-    int64_t code = ((product + half) >> shift) + ZERO_POINT;
+    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (uint16_t)code;
+    return (uint16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
 }
 
 /* last: MatMul, kernel 1, stride 1. */

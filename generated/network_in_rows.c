@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x2b39f048
+#if NETWORK_IN_ROWS_HEADER_ID != 0x5c5a8bc2
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -95,6 +95,12 @@ NETWORK_IN_ROWS_CODE_ATTR static int32_t network_in_rows_multiply_high(int32_t a
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* network_in_rows_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_IN_ROWS_CONST_ATTR static const int8_t network_in_rows_stem_weights[3 * 18] = {
       3,  -7,  14,  22,   6,   1,   2,   4,  -4,  48,   9, -49,  -3, -44,  38, -80,  66,  27,
@@ -119,11 +125,8 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_stem_requantize(int32_t acc
     const int32_t multiplier = network_in_rows_stem_multiplier[m];
     const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -277,11 +280,8 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_branch_requantize(int32_t a
     const int32_t multiplier = network_in_rows_branch_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -460,11 +460,8 @@ static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_last_requantize(int32_t acc
     const int32_t multiplier = network_in_rows_last_multiplier[m];
     const int32_t offset = 240; /* y_zero_point and rounding, in units of 2^-5 */
     const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -596,11 +593,8 @@ NETWORK_IN_ROWS_CODE_ATTR static int8_t network_in_rows_y_requantize(int32_t acc
     const int32_t multiplier = 2045222400; /* x_scale / (pixels * y_scale) in units of 2^-36 */
     const int32_t offset = -488; /* y_zero_point and rounding, in units of 2^-4 */
     const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* y: QLinearGlobalAveragePool of 48 pixels. `sums` ends with the number of rows that were added. */

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x4cccf774
+#if NETWORK_PUSHED_HEADER_ID != 0x51a15d61
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -96,6 +96,12 @@ NETWORK_PUSHED_CODE_ATTR static int32_t network_pushed_multiply_high(int32_t a, 
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static NETWORK_PUSHED_INLINE int32_t network_pushed_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* network_pushed_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_stem_weights[3 * 18] = {
       3,  -7,  14,  22,   6,   1,   2,   4,  -4,  48,   9, -49,  -3, -44,  38, -80,  66,  27,
@@ -120,11 +126,8 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_stem_requantize(int32_t acc, 
     const int32_t multiplier = network_pushed_stem_multiplier[m];
     const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = network_pushed_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_pushed_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -278,11 +281,8 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_branch_requantize(int32_t acc
     const int32_t multiplier = network_pushed_branch_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = network_pushed_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_pushed_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -461,11 +461,8 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_last_requantize(int32_t acc, 
     const int32_t multiplier = network_pushed_last_multiplier[m];
     const int32_t offset = 240; /* y_zero_point and rounding, in units of 2^-5 */
     const int32_t scaled = network_pushed_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_pushed_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -597,11 +594,8 @@ NETWORK_PUSHED_CODE_ATTR static int8_t network_pushed_y_requantize(int32_t acc)
     const int32_t multiplier = 2045222400; /* x_scale / (pixels * y_scale) in units of 2^-36 */
     const int32_t offset = -488; /* y_zero_point and rounding, in units of 2^-4 */
     const int32_t scaled = network_pushed_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_pushed_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* y: QLinearGlobalAveragePool of 48 pixels. `sums` ends with the number of rows that were added. */

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x3456cab1
+#if NETWORK_QDQ_HEADER_ID != 0x3fca5126
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -96,6 +96,12 @@ typedef char network_qdq_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static NETWORK_QDQ_INLINE int32_t network_qdq_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -443,11 +449,8 @@ static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32
     const int32_t multiplier = network_qdq_conv_multiplier[m];
     const int32_t offset = network_qdq_conv_offset[m];
     const int32_t scaled = network_qdq_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (uint8_t)code;
+    return (uint8_t)network_qdq_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element: 0 to 255. */
@@ -699,9 +702,7 @@ NETWORK_QDQ_CODE_ATTR static uint8_t network_qdq_average_exact(const uint8_t *x,
     sum = network_qdq_soft_float_divide(sum, network_qdq_average_counts[count]);
     sum = network_qdq_soft_float_divide(sum, y_scale);
     code = network_qdq_soft_float_round(network_qdq_soft_float_add(sum, y_zero_point));
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (uint8_t)code;
+    return (uint8_t)network_qdq_bounded(code, LOW, HIGH);
 }
 
 /* The outputs of all channels of any window. */

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xf7abc9ab
+#if NETWORK_QOP_HEADER_ID != 0xa059c133
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -107,6 +107,12 @@ typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static NETWORK_QOP_INLINE int32_t network_qop_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -340,11 +346,8 @@ static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_
     const int32_t multiplier = network_qop_stem_multiplier[m];
     const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_qop_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -496,11 +499,8 @@ static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int3
     const int32_t multiplier = network_qop_branch_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_qop_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -719,10 +719,7 @@ NETWORK_QOP_CODE_ATTR static int8_t network_qop_mean_requantize(int32_t acc)
 
         code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_qop_bounded(code, LOW, HIGH);
 }
 
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
@@ -791,11 +788,9 @@ NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
     enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };
     const int32_t scale_mantissa = network_qop_dense_scale_mantissa[m];
     const int32_t scale_exponent = network_qop_dense_scale_exponent[m];
-    int32_t code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
+    const int32_t code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_qop_bounded(code, LOW, HIGH);
 }
 
 /* network_qop_dense: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
@@ -811,10 +806,7 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
     if (NETWORK_QOP_RARELY((((uint32_t)scaled + guard_band) & 255u) < UINT32_C(2) * guard_band)) {
         return network_qop_dense_tie(acc, m);
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_qop_bounded(code, LOW, HIGH);
 }
 
 /* dense: QGemm, kernel 1, stride 1. */

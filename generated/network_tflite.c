@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xbe2c4624
+#if NETWORK_TFLITE_HEADER_ID != 0x33f77e93
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -88,6 +88,12 @@ typedef char network_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -235,11 +241,8 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_CONV_2D_0_requantize(int32_t 
     const int32_t multiplier = network_tflite_CONV_2D_0_multiplier[m];
     const int32_t offset = network_tflite_CONV_2D_0_offset[m];
     const int32_t scaled = network_tflite_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_tflite_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -331,11 +334,8 @@ NETWORK_TFLITE_CODE_ATTR static int8_t network_tflite_MEAN_1_requantize(int32_t 
     const int32_t multiplier = 1651911000; /* x_scale / (pixels * y_scale) in units of 2^-34 */
     const int32_t offset = -509; /* y_zero_point and rounding, in units of 2^-2 */
     const int32_t scaled = network_tflite_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_tflite_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* MEAN_1: MEAN of 16 pixels. */
@@ -415,11 +415,9 @@ NETWORK_TFLITE_NOINLINE static int8_t network_tflite_FULLY_CONNECTED_2_tie(int32
     enum { ZERO_POINT = 7, LOW = -128, HIGH = 127 };
     const int32_t scale_mantissa = network_tflite_FULLY_CONNECTED_2_scale_mantissa[m];
     const int32_t scale_exponent = network_tflite_FULLY_CONNECTED_2_scale_exponent[m];
-    int32_t code = network_tflite_round_twice(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
+    const int32_t code = network_tflite_round_twice(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_tflite_bounded(code, LOW, HIGH);
 }
 
 /* network_tflite_FULLY_CONNECTED_2: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
@@ -435,10 +433,7 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_FULLY_CONNECTED_2_requantize(
     if (NETWORK_TFLITE_RARELY((((uint32_t)scaled + guard_band) & 63u) < UINT32_C(2) * guard_band)) {
         return network_tflite_FULLY_CONNECTED_2_tie(acc, m);
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)network_tflite_bounded(code, LOW, HIGH);
 }
 
 /* FULLY_CONNECTED_2: FULLY_CONNECTED, kernel 1, stride 1. */

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x967699a8
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xd473744b
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -459,9 +459,8 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_stem_co
 {
     enum { OFFSET = -8160, SHIFT = 6 };
     const int32_t scaled = network_within_flash_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = network_within_flash_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)network_within_flash_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* Bytes of a pixel, and words of one of the 36 points. */
@@ -710,9 +709,8 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_y_code(
 {
     enum { SHIFT = 14 };
     const int32_t scaled = network_within_flash_dsp_high(acc, multiplier);
-    const int32_t code = network_within_flash_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)network_within_flash_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* network_within_flash_y: stores the outputs of two pixels in a channel. */

@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0x2532c583
+#if PEAKS_HEADER_ID != 0x640a5c24
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -71,6 +71,12 @@ PEAKS_CODE_ATTR static int32_t peaks_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static PEAKS_INLINE int32_t peaks_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* peaks_conv: weights [1 channel][1 row][1 column][3 input channels]. */
 PEAKS_CONST_ATTR static const int8_t peaks_conv_weights[1 * 3] = {
      26, -74, -22,
@@ -88,11 +94,8 @@ static PEAKS_INLINE int8_t peaks_conv_requantize(int32_t acc)
     const int32_t multiplier = 1109590528; /* x_scale * w_scale / y_scale in units of 2^-38 */
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = peaks_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)peaks_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv: Conv, kernel 1x1, stride 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x4d46a725
+#if POINTWISE_4_BITS_HEADER_ID != 0x2f8da78f
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -61,6 +61,12 @@ POINTWISE_4_BITS_CODE_ATTR static int32_t pointwise_4_bits_multiply_high(int32_t
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static POINTWISE_4_BITS_INLINE int32_t pointwise_4_bits_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /*
  * pointwise_4_bits_conv1: weights [10 channels][1 row][1 column][15 input channels], shifted into int8; 4 bits each,
  * two to a byte.
@@ -101,11 +107,8 @@ static POINTWISE_4_BITS_INLINE uint8_t pointwise_4_bits_conv1_requantize(int32_t
     const int32_t multiplier = pointwise_4_bits_conv1_multiplier[m];
     const int32_t offset = 60; /* y_zero_point and rounding, in units of 2^-3 */
     const int32_t scaled = pointwise_4_bits_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (uint8_t)code;
+    return (uint8_t)pointwise_4_bits_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

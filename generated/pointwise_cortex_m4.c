@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x90e942dd
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x0e5e5c39
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -293,9 +293,8 @@ POINTWISE_CORTEX_M4_CODE_ATTR static inline int8_t pointwise_cortex_m4_conv1_cod
 {
     enum { OFFSET = -160, SHIFT = 6 };
     const int32_t scaled = pointwise_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = pointwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)pointwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x50492c41
+#if POINTWISE_NHWC_HEADER_ID != 0x07001f58
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -61,6 +61,12 @@ POINTWISE_NHWC_CODE_ATTR static int32_t pointwise_nhwc_multiply_high(int32_t a, 
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static POINTWISE_NHWC_INLINE int32_t pointwise_nhwc_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* pointwise_nhwc_conv1: weights [8 channels][1 row][1 column][16 input channels]. */
 POINTWISE_NHWC_CONST_ATTR static const int8_t pointwise_nhwc_conv1_weights[8 * 16] = {
      -19,   31,  -20,   41,   -1,    6,   17,    1,  -12,  -22,  -42,   15,   -3,  -26,   33,  -14,
@@ -90,11 +96,8 @@ static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc,
     const int32_t multiplier = pointwise_nhwc_conv1_multiplier[m];
     const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = pointwise_nhwc_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)pointwise_nhwc_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x582822cd
+#if POINTWISE_SPEED_HEADER_ID != 0x199b3a24
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -66,6 +66,12 @@ POINTWISE_SPEED_CODE_ATTR static int32_t pointwise_speed_multiply_high(int32_t a
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static POINTWISE_SPEED_INLINE int32_t pointwise_speed_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* pointwise_speed_conv1: weights [8 channels][16 input channels][1 row][1 column]. */
 POINTWISE_SPEED_CONST_ATTR static const int8_t pointwise_speed_conv1_weights[8 * 16] = {
      -19,   31,  -20,   41,   -1,    6,   17,    1,  -12,  -22,  -42,   15,   -3,  -26,   33,  -14,
@@ -95,11 +101,8 @@ static POINTWISE_SPEED_INLINE int8_t pointwise_speed_conv1_requantize(int32_t ac
     const int32_t multiplier = pointwise_speed_conv1_multiplier[m];
     const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = pointwise_speed_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)pointwise_speed_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

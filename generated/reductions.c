@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0xa1bcf21d
+#if REDUCTIONS_HEADER_ID != 0x3eb21a22
 #error "reductions.h was not generated together with this file"
 #endif
 
@@ -63,6 +63,12 @@ struct reductions_arena_behind {
 #define REDUCTIONS_NOINLINE REDUCTIONS_CODE_ATTR
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define REDUCTIONS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define REDUCTIONS_INLINE REDUCTIONS_CODE_ATTR inline
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char reductions_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -72,6 +78,12 @@ REDUCTIONS_CODE_ATTR static int32_t reductions_multiply_high(int32_t a, int32_t 
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static REDUCTIONS_INLINE int32_t reductions_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* reductions_mean: the output code, acc * x_scale / (count * y_scale) + y_zero_point, rounded. */
 REDUCTIONS_CODE_ATTR static int8_t reductions_mean_requantize(int32_t acc)
 {
@@ -79,11 +91,8 @@ REDUCTIONS_CODE_ATTR static int8_t reductions_mean_requantize(int32_t acc)
     const int32_t multiplier = 2045222400; /* x_scale / (count * y_scale) in units of 2^-33 */
     const int32_t offset = -17; /* y_zero_point and rounding, in units of 2^-1 */
     const int32_t scaled = reductions_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)reductions_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* reductions_mean_sum: of 6 elements, from the first of them on, less their zero points. */
@@ -169,11 +178,8 @@ REDUCTIONS_CODE_ATTR static int8_t reductions_total_requantize(int32_t acc)
     const int32_t multiplier = 2004317952; /* x_scale / y_scale in units of 2^-33 */
     const int32_t offset = 23; /* y_zero_point and rounding, in units of 2^-1 */
     const int32_t scaled = reductions_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)reductions_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* reductions_total_sum: of 4 elements, from the first of them on, less their zero points. */

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0x01c39637
+#if SEGMENTATION_HEADER_ID != 0x217dc683
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -73,6 +73,12 @@ SEGMENTATION_CODE_ATTR static int32_t segmentation_multiply_high(int32_t a, int3
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static SEGMENTATION_INLINE int32_t segmentation_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* segmentation_conv: weights [12 channels][1 row][1 column][3 input channels]. */
 SEGMENTATION_CONST_ATTR static const int8_t segmentation_conv_weights[12 * 3] = {
      11, -60,  -9,
@@ -101,11 +107,8 @@ static SEGMENTATION_INLINE int8_t segmentation_conv_requantize(int32_t acc)
     const int32_t multiplier = 1109590528; /* x_scale * w_scale / y_scale in units of 2^-38 */
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
     const int32_t scaled = segmentation_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)segmentation_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv: Conv, kernel 1x1, stride 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x60c78f86
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x83eeacb7
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -204,9 +204,8 @@ SHORT_WINDOW_CORTEX_M4_CODE_ATTR static inline int8_t short_window_cortex_m4_con
 {
     enum { SHIFT = 14 };
     const int32_t scaled = short_window_cortex_m4_dsp_high(acc, multiplier);
-    const int32_t code = short_window_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)short_window_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* short_window_cortex_m4_conv1: stores the outputs of two pixels in a channel. */

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xc0c9358b
+#if SIZES_CORTEX_M4_HEADER_ID != 0xf54e7c11
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -114,6 +114,12 @@ typedef char sizes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -567,10 +573,7 @@ SIZES_CORTEX_M4_SHARED static int8_t sizes_cortex_m4_shared_conv_requantize(
 
         code = sizes_cortex_m4_soft_float_code(acc, scale_mantissa, scale_exponent) + layer->zero_point;
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)sizes_cortex_m4_bounded(code, LOW, HIGH);
 }
 
 /* sizes_cortex_m4_shared_conv: the output code of an accumulator, for channels without a guard band. */
@@ -579,9 +582,8 @@ SIZES_CORTEX_M4_CODE_ATTR static inline int8_t sizes_cortex_m4_shared_conv_code(
 {
     enum { SHIFT = 6 };
     const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset);
-    const int32_t code = sizes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)sizes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /*
@@ -593,9 +595,8 @@ SIZES_CORTEX_M4_CODE_ATTR static inline int sizes_cortex_m4_shared_conv_is_near_
 {
     enum { SHIFT = 6, GUARD = 1, MASK = 62 };
     const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset + GUARD);
-    const int32_t code = sizes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    out[0] = (int8_t)code;
+    out[0] = (int8_t)sizes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
     return (scaled & MASK) == 0;
 }
 

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x23d23518
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xb1c4b404
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -91,6 +91,12 @@ typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
 {
     return (int32_t)(((int64_t)a * b) >> 32);
+}
+
+/* The number from low to high that is nearest. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
@@ -325,11 +331,8 @@ SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int8_t sum_and_mean_cortex_m4_y_requanti
     const int32_t multiplier = 1542682112; /* x_scale / (pixels * y_scale) in units of 2^-35 */
     const int32_t offset = -244; /* y_zero_point and rounding, in units of 2^-3 */
     const int32_t scaled = sum_and_mean_cortex_m4_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)sum_and_mean_cortex_m4_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* y: QLinearGlobalAveragePool of 35 pixels. */

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x7bf78257
+#if WEIGHTS_APART_HEADER_ID != 0x9ddb18bd
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -86,6 +86,12 @@ WEIGHTS_APART_CODE_ATTR static int32_t weights_apart_multiply_high(int32_t a, in
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* The number from low to high that is nearest. */
+static WEIGHTS_APART_INLINE int32_t weights_apart_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /*
  * round_half_even(fl32(fl32(acc) * scale)) with scale = mantissa * 2^exponent, mantissa in [2^23, 2^24): what float32
  * arithmetic gives, in integers, by the same steps for every acc. Magnitudes of 2^23 or more exceed every code; their
@@ -134,12 +140,10 @@ WEIGHTS_APART_NOINLINE static int8_t weights_apart_conv1_tie(int32_t acc, int32_
     const int32_t scale_mantissa = WEIGHTS_APART_WEIGHTS->conv1_scale_mantissa[m];
     const int32_t scale_exponent = WEIGHTS_APART_WEIGHTS->conv1_scale_exponent[m];
     const int32_t addend = WEIGHTS_APART_WEIGHTS->conv1_addend[m];
-    int32_t code = weights_apart_soft_float_code(acc - addend, scale_mantissa, scale_exponent)
+    const int32_t code = weights_apart_soft_float_code(acc - addend, scale_mantissa, scale_exponent)
         + WEIGHTS_APART_WEIGHTS->conv1_y_zero_point[0];
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)weights_apart_bounded(code, LOW, HIGH);
 }
 
 /* weights_apart_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
@@ -155,10 +159,7 @@ static WEIGHTS_APART_INLINE int8_t weights_apart_conv1_requantize(int32_t acc, i
     if (WEIGHTS_APART_RARELY((((uint32_t)scaled + guard_band) & 15u) < UINT32_C(2) * guard_band)) {
         return weights_apart_conv1_tie(acc, m);
     }
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)weights_apart_bounded(code, LOW, HIGH);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

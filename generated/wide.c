@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x3f3620b0
+#if WIDE_HEADER_ID != 0xaf6a1f5e
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -55,6 +55,12 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* The number from low to high that is nearest. */
+static WIDE_INLINE int32_t wide_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* wide_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
 WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {
     -12,  12, -12,   2, -12,  12,  12, -12,
@@ -80,11 +86,8 @@ static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
     const int32_t multiplier = wide_conv1_multiplier[m];
     const int64_t offset = INT64_C(5368709120); /* y_zero_point and rounding, in units of 2^-31 */
     const int32_t scaled = (int32_t)(((int64_t)acc * multiplier + offset) >> PRESCALE);
-    int32_t code = scaled >> SHIFT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
+    return (int8_t)wide_bounded(scaled >> SHIFT, LOW, HIGH);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0xb94188a4
+#if WIDE_TFLITE_HEADER_ID != 0x07625dc8
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -72,6 +72,12 @@ struct wide_tflite_arena_behind {
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* The same, half up. */
+static WIDE_TFLITE_INLINE int64_t wide_tflite_round_once_up(int64_t a, int32_t multiplier, int32_t shift)
+{
+    return (a * multiplier + (INT64_C(1) << (shift - 1))) >> shift;
+}
 
 /*
  * acc * multiplier * 2^(exponent - 31) rounded twice, as TensorFlow Lite does it: half up before a negative exponent is
@@ -181,13 +187,9 @@ static WIDE_TFLITE_INLINE int16_t wide_tflite_CONV_2D_0_requantize(int32_t acc, 
     const int32_t ZERO_POINT = 0, LOW = 0, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = wide_tflite_CONV_2D_0_multiplier[m];
     const int32_t shift = 22; /* the bits below the code */
-    const int64_t product = (int64_t)acc * multiplier;
-    const int64_t half = INT64_C(1) << (shift - 1);
-    int64_t code = ((product + half) >> shift) + ZERO_POINT;
+    const int64_t code = wide_tflite_round_once_up(acc, multiplier, shift) + ZERO_POINT;
 
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int16_t)code;
+    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
 }
 
 /* A copied element. */

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0xf9100f76
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x1cbddfd3
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -324,9 +324,8 @@ WINOGRAD_CORTEX_M0_CODE_ATTR static inline int8_t winograd_cortex_m0_conv1_code(
 {
     enum { OFFSET = 5767168, SHIFT = 20 };
     const int32_t scaled = winograd_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 12);
-    const int32_t code = winograd_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)winograd_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /* winograd_cortex_m0_conv1: the image that tiles see. */

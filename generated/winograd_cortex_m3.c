@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x67eeb1fd
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x67bfbf07
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -295,9 +295,8 @@ WINOGRAD_CORTEX_M3_CODE_ATTR static inline int8_t winograd_cortex_m3_conv1_code(
 {
     enum { OFFSET = 352, SHIFT = 6 };
     const int32_t scaled = winograd_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
-    const int32_t code = winograd_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)winograd_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
 }
 
 /* winograd_cortex_m3_conv1: the image that tiles see. */

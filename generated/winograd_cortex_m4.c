@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xc2adee12
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x573ddb39
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -354,9 +354,8 @@ WINOGRAD_CORTEX_M4_CODE_ATTR static inline int8_t winograd_cortex_m4_conv1_code(
 {
     enum { OFFSET = 352, SHIFT = 6 };
     const int32_t scaled = winograd_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
-    const int32_t code = winograd_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 
-    return (int8_t)code;
+    return (int8_t)winograd_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
 /* Bytes of a pixel, and words of one of the 36 points. */

@@ -164,7 +164,7 @@ MUTANTS = {
         DYADIC, "epilogue/output.c.jinja", "HIGH = {{ output.high }}; /*", "HIGH = {{ output.high - 1 }}; /*",
     ),
     "ties of 16 bits rounded up": (
-        DYADIC, "epilogue/output.c.jinja", "(INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)",
+        DYADIC, "library/integers.h", "(INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)",
         "(INT64_C(1) << (shift - 1))",
     ),
     "ties of products of 16 bits rounded up": (

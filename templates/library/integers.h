@@ -26,6 +26,38 @@ static int32_t qcgen_multiply_high(int32_t a, int32_t b)
     return (int32_t)(((int64_t)a * b) >> 32);
 }
 
+/* a * multiplier / 2^shift, rounded to nearest, half to even. */
+static QCGEN_INLINE int64_t qcgen_round_once(int64_t a, int32_t multiplier, int32_t shift)
+{
+    const int64_t product = a * multiplier;
+
+    return (product + (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)) >> shift;
+}
+
+/* The same, half up. */
+static QCGEN_INLINE int64_t qcgen_round_once_up(int64_t a, int32_t multiplier, int32_t shift)
+{
+    return (a * multiplier + (INT64_C(1) << (shift - 1))) >> shift;
+}
+
+/* The number from low to high that is nearest. */
+static QCGEN_INLINE int32_t qcgen_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* The larger of two numbers. */
+static QCGEN_INLINE int32_t qcgen_larger(int32_t a, int32_t b)
+{
+    return a < b ? b : a;
+}
+
+/* The smaller of two numbers. */
+static QCGEN_INLINE int32_t qcgen_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
+}
+
 /* The number in [-2^31, 2^31) that equals value modulo 2^32. */
 static int32_t qcgen_to_int32(uint32_t value)
 {
@@ -90,16 +122,22 @@ static QCGEN_INLINE int32_t qcgen_less(int32_t a, int32_t b)
     return -(int32_t)((difference ^ ((uint32_t)(a ^ b) & (difference ^ (uint32_t)a))) >> 31);
 }
 
-/* The larger of two numbers. */
+/* The larger of two numbers, without a branch. */
 static QCGEN_INLINE int32_t qcgen_at_least(int32_t value, int32_t low)
 {
     return value ^ ((value ^ low) & qcgen_less(value, low));
 }
 
-/* The smaller of two numbers. */
+/* The smaller of two numbers, without a branch. */
 static QCGEN_INLINE int32_t qcgen_at_most(int32_t value, int32_t high)
 {
     return value ^ ((value ^ high) & qcgen_less(high, value));
+}
+
+/* The number from low to high that is nearest, without a branch. */
+static QCGEN_INLINE int32_t qcgen_within(int32_t value, int32_t low, int32_t high)
+{
+    return qcgen_at_most(qcgen_at_least(value, low), high);
 }
 
 /* The int8 that is nearest to a number. */

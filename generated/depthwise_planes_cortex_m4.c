@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xd051b853
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xe2eba459
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -232,6 +232,100 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 #endif
 }
 
+/* Planes of four channels of a channels-last image, with padding around them; a word holds two neighbours of a row. */
+struct depthwise_planes_cortex_m4_dsp_planes {
+    int32_t rows, columns, channels; /* of the image */
+    int32_t pad;                     /* columns before the image, 0 or more */
+    int32_t plane_words, row_words;  /* of a plane, and of a row of it */
+    int32_t first, beyond;           /* words of a row from `first` on and before `beyond` lie wholly on the image */
+    int32_t outside;                 /* four times what is outside the image */
+};
+
+/* Puts two neighbours of four channels into the planes. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_put_s8(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, int32_t first, int32_t second, int32_t *planes)
+{
+    /* Two channels of both: those of the first in the lower half, those of the second in the upper one. */
+    const int32_t lower = depthwise_planes_cortex_m4_dsp_pair(first, second);
+    const int32_t upper = depthwise_planes_cortex_m4_dsp_pair_high(first, second);
+
+    planes[0] = depthwise_planes_cortex_m4_dsp_even_s8(lower);
+    planes[layer->plane_words] = depthwise_planes_cortex_m4_dsp_odd_s8(lower);
+    planes[2 * layer->plane_words] = depthwise_planes_cortex_m4_dsp_even_s8(upper);
+    planes[3 * layer->plane_words] = depthwise_planes_cortex_m4_dsp_odd_s8(upper);
+}
+
+/* Puts the pixels of words i and i + 1 of a plane's row there; all lie on the image. They are loaded before any is
+   stored: loads in a row take less time. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_put_two_s8(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t i, int32_t *planes)
+{
+    const int8_t *const pixels = row + (2 * i - layer->pad) * layer->channels;
+    const int32_t first = depthwise_planes_cortex_m4_dsp_load_word(pixels);
+    const int32_t second = depthwise_planes_cortex_m4_dsp_load_word(pixels + layer->channels);
+    const int32_t third = depthwise_planes_cortex_m4_dsp_load_word(pixels + 2 * layer->channels);
+    const int32_t fourth = depthwise_planes_cortex_m4_dsp_load_word(pixels + 3 * layer->channels);
+
+    depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, first, second, planes + i);
+    depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, third, fourth, planes + i + 1);
+}
+
+/* Four channels of the pixel in a column, which may lie outside the image. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_planes_pixel_s8(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t column)
+{
+    if (column < 0 || column >= layer->columns) {
+        return layer->outside;
+    }
+    return depthwise_planes_cortex_m4_dsp_load_word(row + column * layer->channels);
+}
+
+/* Puts the pixels of word i there, which may lie outside the image. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t i, int32_t *planes)
+{
+    const int32_t first = depthwise_planes_cortex_m4_dsp_planes_pixel_s8(layer, row, 2 * i - layer->pad);
+    const int32_t second = depthwise_planes_cortex_m4_dsp_planes_pixel_s8(layer, row, 2 * i - layer->pad + 1);
+
+    depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, first, second, planes + i);
+}
+
+/* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_fill_s8(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *x, int32_t begin, int32_t rows,
+    int32_t *planes)
+{
+    const int32_t rest = (layer->beyond - layer->first) % 4;
+
+    for (int32_t y = begin; y < begin + rows; y++) {
+        if (y < 0 || y >= layer->rows) {
+            for (int32_t i = 0; i < layer->row_words; i++) {
+                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, layer->outside, layer->outside, planes + i);
+            }
+        } else {
+            const int8_t *const row = x + y * layer->columns * layer->channels;
+
+            for (int32_t i = 0; i < layer->first; i++) {
+                depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(layer, row, i, planes);
+            }
+            for (int32_t i = layer->first; i < layer->beyond - rest; i += 4) {
+                depthwise_planes_cortex_m4_dsp_planes_put_two_s8(layer, row, i, planes);
+                depthwise_planes_cortex_m4_dsp_planes_put_two_s8(layer, row, i + 2, planes);
+            }
+            if (rest >= 2) {
+                depthwise_planes_cortex_m4_dsp_planes_put_two_s8(layer, row, layer->beyond - rest, planes);
+            }
+            if (rest % 2) {
+                depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(layer, row, layer->beyond - 1, planes);
+            }
+            for (int32_t i = layer->beyond; i < layer->row_words; i++) {
+                depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(layer, row, i, planes);
+            }
+        }
+        planes += layer->row_words;
+    }
+}
+
 /* depthwise_planes_cortex_m4_conv1: weights [8 channels], two taps in a word, times 256, as sums are. */
 DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cortex_m4_conv1_weights[8 * 13] = {
        33570304,   218120704,  1174465792,  -268395520,  -352316672,  1308630528, -1543502592,  -922682880,
@@ -282,92 +376,17 @@ DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_planes_corte
     return (int8_t)depthwise_planes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
-/* depthwise_planes_cortex_m4_conv1: the words of a plane, and of one of its rows. */
-enum { depthwise_planes_cortex_m4_conv1_PLANE = 78, depthwise_planes_cortex_m4_conv1_ROW = 6 };
-
-/* Puts two neighbours of four channels into the planes. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_put(int32_t first, int32_t second,
-    int32_t *planes)
-{
-    /* Two channels of both: those of the first in the lower half, those of the second in the upper one. */
-    const int32_t lower = depthwise_planes_cortex_m4_dsp_pair(first, second);
-    const int32_t upper = depthwise_planes_cortex_m4_dsp_pair_high(first, second);
-
-    planes[0] = depthwise_planes_cortex_m4_dsp_even_s8(lower);
-    planes[depthwise_planes_cortex_m4_conv1_PLANE] = depthwise_planes_cortex_m4_dsp_odd_s8(lower);
-    planes[2 * depthwise_planes_cortex_m4_conv1_PLANE] = depthwise_planes_cortex_m4_dsp_even_s8(upper);
-    planes[3 * depthwise_planes_cortex_m4_conv1_PLANE] = depthwise_planes_cortex_m4_dsp_odd_s8(upper);
-}
-
-/* The same for four pixels in a row, which are all loaded before any is stored: loads in a row take less time. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_part_two(const int8_t *pixels,
-    int32_t *planes)
-{
-    enum { IN_CHANNELS = 8 };
-    const int32_t first = depthwise_planes_cortex_m4_dsp_load_word(pixels);
-    const int32_t second = depthwise_planes_cortex_m4_dsp_load_word(pixels + IN_CHANNELS);
-    const int32_t third = depthwise_planes_cortex_m4_dsp_load_word(pixels + 2 * IN_CHANNELS);
-    const int32_t fourth = depthwise_planes_cortex_m4_dsp_load_word(pixels + 3 * IN_CHANNELS);
-
-    depthwise_planes_cortex_m4_conv1_put(first, second, planes);
-    depthwise_planes_cortex_m4_conv1_put(third, fourth, planes + 1);
-}
-
-/* Four channels of the pixel in column `column`, which may lie outside the image. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_conv1_pixel(const int8_t *row,
-    int32_t column)
-{
-    enum { IN_WIDTH = 8, IN_CHANNELS = 8 };
-
-    if (column < 0 || column >= IN_WIDTH) {
-        return (int32_t)0xf9f9f9f9u; /* four times the zero point */
-    }
-    return depthwise_planes_cortex_m4_dsp_load_word(row + column * IN_CHANNELS);
-}
-
-/* Puts the pixels of a word of a plane's row, which may lie outside the image, into the planes. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_put_pixels(const int8_t *row,
-    int32_t column, int32_t *planes)
-{
-    const int32_t first = depthwise_planes_cortex_m4_conv1_pixel(row, column);
-    const int32_t second = depthwise_planes_cortex_m4_conv1_pixel(row, column + 1);
-
-    depthwise_planes_cortex_m4_conv1_put(first, second, planes);
-}
+DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const struct depthwise_planes_cortex_m4_dsp_planes
+    depthwise_planes_cortex_m4_conv1_layout = {
+    .rows = 9, .columns = 8, .channels = 8, .pad = 2, .plane_words = 78, .row_words = 6, .first = 1, .beyond = 5,
+    .outside = -101058055,
+};
 
 /* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
-DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(
-    const int8_t *x, int32_t begin, int32_t rows, int32_t *planes)
+DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(const int8_t *x, int32_t begin,
+    int32_t rows, int32_t *planes)
 {
-    enum {
-        IN_HEIGHT = 9, IN_CHANNELS = 8, IN_ROW = 8 * IN_CHANNELS,
-        PAD = 2, ROW = depthwise_planes_cortex_m4_conv1_ROW,
-        FIRST = 1, BEYOND = 5 /* words that lie wholly on the image */
-    };
-
-    for (int32_t y = begin; y < begin + rows; y++) {
-        if (y < 0 || y >= IN_HEIGHT) {
-            const int32_t outside = (int32_t)0xf9f9f9f9u; /* four times the zero point */
-
-            for (int32_t i = 0; i < ROW; i++) {
-                depthwise_planes_cortex_m4_conv1_put(outside, outside, planes + i);
-            }
-        } else {
-            const int8_t *const row = x + y * IN_ROW;
-            const int8_t *const pixels = row + (2 * FIRST - PAD) * IN_CHANNELS;
-            int32_t *const to = planes + FIRST;
-
-            for (int32_t i = 0; i < FIRST; i++) {
-                depthwise_planes_cortex_m4_conv1_put_pixels(row, 2 * i - PAD, planes + i);
-            }
-            depthwise_planes_cortex_m4_conv1_part_two(pixels, to);
-            depthwise_planes_cortex_m4_conv1_part_two(pixels + 4 * IN_CHANNELS, to + 2);
-            for (int32_t i = BEYOND; i < ROW; i++) {
-                depthwise_planes_cortex_m4_conv1_put_pixels(row, 2 * i - PAD, planes + i);
-            }
-        }
-        planes += ROW;
-    }
+    depthwise_planes_cortex_m4_dsp_planes_fill_s8(&depthwise_planes_cortex_m4_conv1_layout, x, begin, rows, planes);
 }
 
 /* One channel of `rows` rows of outputs. */
@@ -494,7 +513,7 @@ DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static void depthwise_planes_cortex_m4_conv
     int32_t *planes)
 {
     enum {
-        BATCH = 1, X_IMAGE = 576, Y_IMAGE = 160, CHANNELS = 8, PLANE = depthwise_planes_cortex_m4_conv1_PLANE,
+        BATCH = 1, X_IMAGE = 576, Y_IMAGE = 160, CHANNELS = 8, PLANE = 78,
         OUT_HEIGHT = 5, OUT_ROW = 4 * CHANNELS, STRIDE = 2, PAD = 2, SPAN = 5,
         BAND = 5 /* rows of outputs that the planes serve */
     };

@@ -33,6 +33,7 @@ FILES = (
     "dsp_windows.h",
     "dsp_sums.h",
     "dsp_depthwise.h",
+    "dsp_planes.h",
     "dsp_winograd.h",
     "helium.h",
     "mve_rows.h",
@@ -46,7 +47,7 @@ FILES = (
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
 _OF_BYTES = (
-    *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h"),
+    *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_planes.h"),
     *("scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""

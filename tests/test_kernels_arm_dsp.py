@@ -230,7 +230,7 @@ def test_a_kernel_of_many_weights_leaves_its_rows_to_a_loop():
 @pytest.mark.all
 def test_planes_of_a_channel_stay_within_their_memory_if_more_than_one_row_fits():
     for names in depthwise_contexts():
-        assert 16 * names["plane_words"] <= PLANES_BYTES or names["band"] == 1
+        assert 16 * names["planes"].numbers["plane_words"] <= PLANES_BYTES or names["band"] == 1
 
 
 @pytest.mark.all

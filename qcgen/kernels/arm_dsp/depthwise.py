@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
@@ -35,7 +35,6 @@ SPILLED_PARTS = 2  # so many at most if not all weights stay in registers
 
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
-FILLED = 4  # words of a row that are parted in one round
 PLANES_BYTES = 4096  # scratch that a band of rows may take, if more than one row fits
 
 
@@ -150,36 +149,6 @@ def _loads(planes: Planes, words: dict[tuple[int, int], list[Product]]) -> Itera
 
 
 @dataclass(frozen=True)
-class Parting:
-    """Words of a plane's row from ``word`` on that the C function ``by`` fills."""
-
-    word: int
-    by: str
-
-    @property
-    def pixel(self) -> int:
-        """Where the pixels of the word lie on the image."""
-        return 2 * self.word
-
-
-@dataclass(frozen=True)
-class FilledPlanes(Context):
-    """Filling the planes: the words of a row that lie wholly on the image, and what lies outside."""
-
-    has_odd_channels: bool  # fours leave channels over: the last four end with the pixel
-    first_whole: int  # the first word of a row that does
-    beyond_whole: int  # what follows the last
-    has_whole: bool  # there are some
-    whole_rounds: int  # the loop over them,
-    whole_step: Parting  # what a round of it moves on,
-    whole_copies: tuple[Parting, ...]  # what a round fills,
-    whole_rest: tuple[Parting, ...]  # and what is filled behind it
-    parts_single: bool  # words are filled one by one,
-    parts_two: bool  # or two by two
-    outside: str  # a word of four elements outside the image, in C
-
-
-@dataclass(frozen=True)
 class DepthwiseContext(Context):
     """A depthwise convolution on planes of pairs."""
 
@@ -188,13 +157,12 @@ class DepthwiseContext(Context):
     conv: Described
     images: Images
     kept: KeptOutput
-    filled: FilledPlanes
+    planes: Struct  # how they are filled
+    has_odd_channels: bool  # fours leave channels over: the last four end with the pixel
     x_kind: str  # how the names of instructions end that read x
     y_type: str  # of C
     height: PlaneAxis
     width: PlaneAxis
-    plane_words: int  # of one channel
-    row_words: int  # of a row of it
     band: int  # rows of outputs that the planes serve
     loops: RowLoops  # through a row of outputs
     words: range  # of the kernel of a channel
@@ -260,13 +228,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         conv=described(op),
         images=images(g),
         kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
-        filled=_filled_planes(g, width, packed, planes.row_words),
+        planes=_layout(g, width, packed, planes.row_words, plane_words),
+        has_odd_channels=g.in_channels % QUAD != 0,
         x_kind=x_kind(op),
         y_type=op.y.dtype.c,
         height=height,
         width=width,
-        plane_words=plane_words,
-        row_words=planes.row_words,
         band=band,
         loops=loops,
         words=range(words),
@@ -283,37 +250,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, certified(op, packed), access=access)
 
 
-def _filled_planes(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int) -> FilledPlanes:
-    """The words of a row that lie wholly on the image are filled in a loop of copies, and what it leaves over."""
+def _layout(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int, plane_words: int) -> Struct:
+    """How planes are filled: which words of a row lie wholly on the image, and what lies outside."""
     first = min(-(-width.pad // 2), row_words)
-    beyond = max(min((width.input + width.pad) // 2, row_words), first)
-    words = beyond - first
-    rounds = words // FILLED if words > FILLED else 0
-    copies, rest = _partings(FILLED if rounds else 0), _partings(words - rounds * FILLED)
-    found = {copy.by for copy in (*copies, *rest)}
-    return FilledPlanes(
-        has_odd_channels=g.in_channels % QUAD != 0,
-        first_whole=first,
-        beyond_whole=beyond,
-        has_whole=words > 0,
-        whole_rounds=rounds,
-        whole_step=Parting(FILLED, ""),
-        whole_copies=copies,
-        whole_rest=rest,
-        parts_single="part" in found,
-        parts_two="part_two" in found,
-        outside=_four(packed.padding),
-    )
-
-
-def _partings(words: int) -> tuple[Parting, ...]:
-    """Words two by two, and a single one."""
-    return tuple(Parting(word, "part_two" if word + 1 < words else "part") for word in range(0, words, 2))
-
-
-def _four(padding: int) -> str:
-    """A word of four elements that are padding, in C."""
-    return f"0x{(padding & 0xFF) * 0x01010101:08x}"
+    numbers = {
+        "rows": plane_axes(g)[0].input,
+        "columns": width.input,
+        "channels": g.in_channels,
+        "pad": width.pad,
+        "plane_words": plane_words,
+        "row_words": row_words,
+        "first": first,
+        "beyond": max(min((width.input + width.pad) // 2, row_words), first),
+        "outside": int.from_bytes(bytes([packed.padding & 0xFF] * QUAD), "little", signed=True),
+    }
+    return Struct("dsp_planes", (), numbers)
 
 
 DEPTHWISE = Kernel("arm_dsp/depthwise", DepthwiseContext, frozenset({"dsp"}), why_not, prepare)

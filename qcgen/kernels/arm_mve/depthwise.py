@@ -273,12 +273,6 @@ def _has_window(packed: Packed, mve: MveOutput) -> Int64s:
     return has_window
 
 
-def _windows(packed: Packed) -> Int64s:
-    """(M,): half the width of each channel's guard band, 0 for channels without."""
-    found = [constants.values for constants in packed.epilogue.constants if constants.role == "guard_band"]
-    return found[0].astype(np.int64) if found else np.zeros(packed.bias.size, np.int64)
-
-
 def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
     """Where the sums of four channels start, and what the output step reads."""
     found, meaning = [packed.bias], "initial accumulators"

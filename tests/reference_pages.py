@@ -58,7 +58,7 @@ FAMILIES = {
 
 REWRITTEN = {
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
-    "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "with a constant matrix: the operators"
+    "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "the first with a constant matrix: the operators"
     " of ai.onnx that onnxruntime's optimizer makes them of",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
     "GatherND": "at constant places",

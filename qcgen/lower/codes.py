@@ -299,18 +299,14 @@ def is_in_float(node: Node, graph: Graph) -> bool:
 def is_sum_of_numbers(source: Source) -> bool:
     """Whether onnxruntime sums up a product of codes that stays float in float, although it becomes integers here.
 
-    Elsewhere it makes QGemm or MatMulIntegerToFloat of it, unless a QuantizeLinear is one of several readers.
+    Elsewhere it makes QGemm of it; MatMulIntegerToFloat has been written out.
     """
     if source.node.op_type in SPELT_WITH_CODES:
         return False
     makers = [maker for index in (0, 1) if (maker := source.dequantized(index))]
     if any(maker.node.in_float or maker.node.inputs[0] in source.graph.narrow for maker in makers):
         return True
-    if source.node.op_type == "Gemm":
-        return not is_qgemm(source)
-    readers = source.graph.readers.get(source.node.outputs[0], ())
-    is_quantized = any(reader.op_type == "QuantizeLinear" for reader in readers)
-    return is_quantized or [maker.tensor(0).dtype for maker in makers] == [DType.INT8, DType.UINT8]
+    return not is_qgemm(source)
 
 
 def _has_lists(graph: Graph, nodes: Sequence[Node]) -> bool:

@@ -14,7 +14,7 @@ from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST
 from qcgen.rewrite.fold_constants import float_constant
-from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize, weights
+from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize, quantization_of, weights
 from qcgen.rewrite.weights import normalization_of
 from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
@@ -160,7 +160,7 @@ CAST_TO_FLOAT = 1
 
 
 def write_out_products(wiring: Wiring, node: Node) -> Change | None:
-    """DynamicQuantizeMatMul and MatMulIntegerToFloat of a constant matrix: sum * (a_scale * b_scale) + bias.
+    """DynamicQuantizeMatMul of a constant matrix, and MatMulIntegerToFloat: sum * (a_scale * b_scale) + bias.
 
     Each operation is rounded by itself, as in onnxruntime.
     """
@@ -178,7 +178,8 @@ def write_out_products(wiring: Wiring, node: Node) -> Change | None:
     else:
         return None
     matrix = wiring.constant(b)
-    if matrix is None or matrix.ndim != 2 or not a_scale or not b_scale:
+    is_weights = matrix is not None and matrix.ndim == 2
+    if not (is_weights or node.op_type == "MatMulIntegerToFloat") or not a_scale or not b_scale:
         return None
     sums = steps.step("MatMulInteger", a, b, a_zero, b_zero)
     numbers = steps.step("Cast", sums, to=CAST_TO_FLOAT)
@@ -187,6 +188,50 @@ def write_out_products(wiring: Wiring, node: Node) -> Change | None:
     if bias:
         steps.step("Add", scaled, bias, is_last=True)
     return steps.change()
+
+
+def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
+    """MatMul of two dequantized tensors that stays float: sums of codes, times the product of the scales.
+
+    onnxruntime makes MatMulIntegerToFloat of it, but not of int8 by uint8, nor where a QuantizeLinear is among the
+    readers, nor where it has made a Gemm of it and of an Add before. Source: models as 1.32.0 optimizes them.
+    """
+    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2 or _becomes_gemm(wiring, node):
+        return None
+    makers = [wiring.graph.dequantizer(name) for name in node.inputs]
+    found = [quantization_of(wiring, maker) for maker in makers if maker is not None and not maker.in_float]
+    ends = [by for by in found if by is not None and by.dtype in (DType.INT8, DType.UINT8)]
+    if len(ends) < 2 or [by.dtype for by in ends] == [DType.INT8, DType.UINT8] or not ends[0].is_per_tensor:
+        return None
+    a, b = (maker.inputs[0] for maker in makers if maker is not None)
+    matrix, shape = wiring.constant(b), wiring.graph.value(node.outputs[0]).shape
+    is_of_columns = matrix is not None and matrix.ndim == 2 and ends[1].axis == 1
+    if not (ends[1].is_per_tensor or is_of_columns) or {a, b} & wiring.graph.narrow or shape is None:
+        return None
+    if any(is_quantize(reader) for reader in wiring.readers.get(node.outputs[0], ())):
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        scale = ends[0].scale * ends[1].scale
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        return None
+    steps, sums = Steps(wiring, node), wiring.fresh(f"{node.outputs[0]}_sums")
+    codes = (a, b, *(by.names[1] for by in ends))
+    steps.nodes.append(Node(node.name, "MatMulInteger", "", codes, (sums,), {}, written=node.operator))
+    unit = steps.constant("scale", np.asarray(scale))
+    steps.step("DequantizeLinear", sums, unit, is_last=True, role="dequantize", axis=len(shape) - 1)
+    return steps.change()
+
+
+def _becomes_gemm(wiring: Wiring, node: Node) -> bool:
+    """Whether onnxruntime joins a MatMul with the Add behind it, whatever is added. Source: MatMulAddFusion."""
+    add = wiring.only_reader(node.outputs[0])
+    if add is None or (add.domain, add.op_type) != ("", "Add") or len(add.inputs) != 2:
+        return False
+    a, b = (wiring.graph.value(name).fixed_shape for name in node.inputs)
+    addend = wiring.graph.value(add.inputs[add.inputs[0] == node.outputs[0]]).fixed_shape
+    if not a or b is None or len(b) != 2:
+        return False
+    return addend == b[1:] or (len(a) == 2 and addend in ((1, b[1]), (a[0], 1), (a[0], b[1])))
 
 
 # Weights of few bits in blocks are unpacked, and their product is one of float32 numbers.

@@ -169,16 +169,3 @@ def test_a_table_is_named_where_a_function_of_the_c_library_lies_next_to_a_step(
         made.quantize(y, (np.float32(abs(number) / steps), np.uint8(128)), "y")
         report = qcgen.compile(made.model((1, 4), opset=13, x_type="uint8"), name="m").report
         assert [node.in_float for node in report.nodes] == [is_near]
-
-
-@pytest.mark.parametrize("turns", [False, True])
-def test_a_product_of_two_dequantized_tensors_is_named(turns):
-    """onnxruntime fuses it to MatMulIntegerToFloat, which sums up codes and multiplies once."""
-    made = Chain()
-    a, b = (
-        made.dequantize("x", A, "a"),
-        made.dequantize(made.node("Transpose", ["x"], "turned", perm=[0, 1, 3, 2]), B, "b"),
-    )
-    b = made.node("Transpose", [b], perm=[0, 1, 3, 2]) if turns else b
-    made.node("MatMul", [a, b], "y")
-    assert "y_node" in qcgen.compile(made.model(IMAGE, x_type="uint8"), name="net").report.inexact

@@ -129,18 +129,20 @@ def exact(program: Program, *, is_alike: bool = True, is_judge: bool = False) ->
 
     And what is made of these by operations that are each rounded as onnxruntime rounds them, beside what ``is_alike``:
     the C, the reference, onnxruntime itself with fused multiply-add. ``is_judge``: onnxruntime is one of the two, which
-    adds some products of codes up in float32, and products of numbers that are codes, by QGemm, in int32.
+    adds some products of codes up in float32, and joins a MatMul with the Add or the factor behind it: of many terms
+    each part is then scaled, or added to the bias; the sum of numbers that are codes may be one of codes, by QGemm.
     """
     sums_alike = is_alike and not is_judge
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
-    of_codes: set[str] = set()
+    of_codes, joined = set[str](), set[str]()
     for op in program.operators:
         if isinstance(op, Dequantize) or (isinstance(op, Transpose | Slice | Reshape) and op.x.name in of_codes):
             of_codes.add(op.y.name)
         is_product = isinstance(op, MatMul) and op.is_in_order and op.b.name not in program.constants
-        if is_judge and isinstance(op, MatMul) and of_codes.issuperset((op.a.name, op.b.name)):
-            is_product = False  # QGemm, perhaps
-        is_steady = _keeps(op) or (is_alike and (_is_dynamic(op) or _rounds_once(op) or is_product))
+        if isinstance(op, MatMul) and (op.terms > op.block or of_codes.issuperset((op.a.name, op.b.name))):
+            joined.add(op.y.name)
+        is_part = is_judge and isinstance(op, FloatBinary) and not joined.isdisjoint((op.a.name, op.b.name))
+        is_steady = _keeps(op) or (is_alike and (_is_dynamic(op) or (_rounds_once(op) and not is_part) or is_product))
         if (
             _is_exact(op.y)
             or isinstance(op, Embedding)

@@ -102,7 +102,7 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
 
 
 def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
-    """(s a) (t b) u becomes (a b) (s t u), for numbers s, t, u, where an operand is scaled.
+    """(s a) (t b) u becomes (a b) (s t u), for numbers s, t, u; also a b / u alone.
 
     Source: MatMulScaleFusion, tried with 1.32.0.
     """
@@ -110,7 +110,7 @@ def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
         return None
     makers = [wiring.producers.get(name) if wiring.only_reader(name) is node else None for name in node.inputs]
     *before, behind = (_scaled(wiring, each) for each in (*makers, wiring.only_reader(node.outputs[0])))
-    if not any(before):
+    if not any(before) and (behind is None or behind[0].op_type == "Mul"):
         return None
     last = node if behind is None else behind[0]
     factor = np.float32(1)

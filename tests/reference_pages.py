@@ -62,6 +62,7 @@ REWRITTEN = {
     " of ai.onnx that onnxruntime's optimizer makes them of",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
     "GatherND": "at constant places",
+    "Gemm": "where B or C is computed: a MatMul, alpha, an Add; not of an alpha and C at once",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
     "Upsample": "a Resize",

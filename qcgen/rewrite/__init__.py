@@ -36,15 +36,17 @@ from qcgen.rewrite.quantization import (
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
 from qcgen.rewrite.write_out import (
+    add_behind_gemm,
     compare_as_floats,
-    decompose_float_ops,
     linear_resize,
     lower_conv_transpose,
     name_upsamples,
     resize_channels_last,
     sum_up_codes,
     widen_vectors,
+    write_out_batch_normalization,
     write_out_blocks,
+    write_out_gemm,
     write_out_products,
     write_out_scales,
     write_out_sums,
@@ -82,6 +84,8 @@ LAST: tuple[Pattern, ...] = (
     compare_as_floats,
     gather_places,
     join_gelu,
+    add_behind_gemm,
+    write_out_gemm,
     sum_up_codes,
     scale_behind_product,
     join_dynamic_quantize,
@@ -91,7 +95,7 @@ LAST: tuple[Pattern, ...] = (
     write_out_products,
     write_out_blocks,
     widen_vectors,
-    decompose_float_ops,
+    write_out_batch_normalization,
     write_out_sums,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""

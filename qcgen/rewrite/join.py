@@ -206,7 +206,7 @@ def _is(node: Node, *op_types: str) -> bool:
 
 
 def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
-    """MatMul of a dequantized matrix with one that is constant or dequantized, then Add of a vector of the same kind.
+    """MatMul of a dequantized matrix with one of numbers or codes that are constant, then Add of such a vector.
 
     Data with other than two axes is reshaped before and behind a Gemm of constant weights: as in onnxruntime, those can
     become codes, which those of a MatMul cannot. Source: MatMulAddFusion of onnxruntime.
@@ -216,8 +216,8 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
         return None
     (a, b), bias = node.inputs, _other(add, node.outputs[0])
     x, rows, w = dequantized(wiring, a), wiring.graph.value(a), wiring.graph.value(b).fixed_shape
-    found, has_floats = dequantized(wiring, bias), wiring.constant(b) is not None
-    if x is None or not (has_floats or dequantized(wiring, b) is not None) or w is None or len(w) != 2:
+    found, has_floats, by = dequantized(wiring, bias), wiring.constant(b) is not None, dequantized(wiring, b)
+    if x is None or wiring.constant(b if by is None else by.codes) is None or w is None or len(w) != 2:
         return None
     if wiring.constant(bias if found is None else found.codes) is None or wiring.graph.value(bias).shape != w[1:]:
         return None

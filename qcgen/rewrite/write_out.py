@@ -19,23 +19,15 @@ from qcgen.rewrite.weights import normalization_of
 from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 
-def decompose_float_ops(wiring: Wiring, node: Node) -> Change | None:
-    """A float node as several simpler ones."""
-    if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32 or any(node.outputs[1:]):
-        return None
-    match (node.domain, node.op_type):
-        case ("", "BatchNormalization"):
-            return _batch_normalization(wiring, node)
-        case ("", "Gemm"):
-            return _gemm(wiring, node)
-    return None
-
-
-def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
+def write_out_batch_normalization(wiring: Wiring, node: Node) -> Change | None:
     """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime.
 
     Of an image in blocks of channels s = scale / sqrt(var + epsilon).
     """
+    if (node.domain, node.op_type) != ("", "BatchNormalization") or any(node.outputs[1:]):
+        return None
+    if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32:
+        return None
     x, found = wiring.graph.value(node.inputs[0]).shape, [float_constant(wiring, name) for name in node.inputs[1:]]
     numbers = None if x is None or len(x) < 2 else normalization_of(node, found, x[1])
     if x is None or numbers is None:
@@ -51,12 +43,13 @@ def _batch_normalization(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
-def _gemm(wiring: Wiring, node: Node) -> Change | None:
-    """alpha * A * B, then beta * C where that is computed."""
-    if not node.input(2) or wiring.constant(node.input(2)) is not None:
+def add_behind_gemm(wiring: Wiring, node: Node) -> Change | None:
+    """Gemm of which B or C is computed: C is added behind it; not to alpha * A * B of a computed B: rounded at once."""
+    alpha, beta, addend = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0), node.input(2)
+    if (node.domain, node.op_type) != ("", "Gemm") or not addend or not isinstance(beta, int | float):
         return None
-    beta, addend = node.attributes.get("beta", 1.0), node.input(2)
-    if not isinstance(beta, int | float):
+    has_weights, has_bias = (wiring.constant(name) is not None for name in node.inputs[1:3])
+    if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32 or (has_bias if has_weights else alpha != 1):
         return None
     steps = Steps(wiring, node)
     attributes = {name: value for name, value in node.attributes.items() if name != "beta"}
@@ -65,6 +58,37 @@ def _gemm(wiring: Wiring, node: Node) -> Change | None:
     if beta != 1:
         addend = steps.step("Mul", addend, steps.constant("beta", np.asarray(beta, np.float32)))
     steps.step("Add", product, addend, is_last=True)
+    return steps.change()
+
+
+def write_out_gemm(wiring: Wiring, node: Node) -> Change | None:
+    """Gemm of a computed B, without C: MatMul of the matrices, or of their codes, transposed, and alpha.
+
+    Alpha scales the result, or the numbers of A where onnxruntime sums up codes: if both have zero points.
+    """
+    alpha = node.attributes.get("alpha", 1.0)
+    if (node.domain, node.op_type) != ("", "Gemm") or node.input(2) or wiring.constant(node.input(1)) is not None:
+        return None
+    if not isinstance(alpha, int | float):
+        return None
+    steps, operands = Steps(wiring, node), list(node.inputs[:2])
+    makers = [wiring.graph.dequantizer(name) for name in operands]
+    is_whole = alpha > 0 and all(maker is not None and maker.input(2) for maker in makers)
+    factors = np.float32(alpha if is_whole else 1), np.float32(1)
+    for place, (maker, factor) in enumerate(zip(makers, factors, strict=True)):
+        by = None if maker is None else quantization_of(wiring, maker)
+        codes = maker.inputs[0] if maker is not None and by is not None and by.is_per_tensor else ""
+        moved = codes or operands[place]
+        if node.attributes.get(("transA", "transB")[place], 0):
+            moved = steps.step("Transpose", moved, perm=(1, 0))
+        if by is not None and codes and (moved != codes or factor != 1):
+            scale = steps.constant(f"scale_{place}", by.scale * factor)
+            moved = steps.step("DequantizeLinear", moved, scale, by.zero_point_name)
+        operands[place] = operands[place] if moved == codes else moved
+    product = steps.step("MatMul", *operands, is_last=is_whole or alpha == 1)
+    steps.nodes[-1] = replace(steps.nodes[-1], in_float=all(makers) and not is_whole)
+    if alpha != 1 and not is_whole:
+        steps.step("Mul", product, steps.constant("alpha", np.asarray(alpha, np.float32)), is_last=True)
     return steps.change()
 
 
@@ -196,7 +220,7 @@ def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
     onnxruntime makes MatMulIntegerToFloat of it, but not of int8 by uint8, nor where a QuantizeLinear is among the
     readers, nor where it has made a Gemm of it and of an Add before. Source: models as 1.32.0 optimizes them.
     """
-    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2 or _becomes_gemm(wiring, node):
+    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2 or node.in_float:
         return None
     makers = [wiring.graph.dequantizer(name) for name in node.inputs]
     found = [quantization_of(wiring, maker) for maker in makers if maker is not None and not maker.in_float]
@@ -208,7 +232,8 @@ def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
     is_of_columns = matrix is not None and matrix.ndim == 2 and ends[1].axis == 1
     if not (ends[1].is_per_tensor or is_of_columns) or {a, b} & wiring.graph.narrow or shape is None:
         return None
-    if any(is_quantize(reader) for reader in wiring.readers.get(node.outputs[0], ())):
+    readers = wiring.readers.get(node.outputs[0], ())
+    if any(is_quantize(reader) for reader in readers) or _becomes_gemm(wiring, node):
         return None
     with np.errstate(over="ignore", under="ignore"):
         scale = ends[0].scale * ends[1].scale

@@ -51,6 +51,7 @@ from qcgen.ir.program import (
     RawAccumulator,
     Recurrent,
     Reduce,
+    ReduceKind,
     Requantize,
     Reshape,
     Resize,
@@ -410,10 +411,8 @@ REDUCED = {
 
 def reductions() -> Iterator[Unit]:
     """Every kind along any axes, in several orders in memory; the first element of y is of codes at one end."""
-    for (label, (shape, axes)), kind, dtype in product(
-        REDUCED.items(), ("sum", "mean", "max", "min", "l2"), (*TYPES, DType.FLOAT32)
-    ):
-        if kind == "l2" and dtype is not DType.FLOAT32:
+    for (label, (shape, axes)), kind, dtype in product(REDUCED.items(), get_args(ReduceKind), (*TYPES, DType.FLOAT32)):
+        if kind in ("product", "l1", "squares", "l2") and dtype is not DType.FLOAT32:
             continue
         x = elements(shape, dtype, 19)
         if dtype is DType.FLOAT32:

@@ -159,7 +159,10 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant([floats(), real(0.05)]),
         Variant([floats(), real(0.05)], {"output_dtype": 3, "saturate": 1}),
     ],
-    **dict.fromkeys(("ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), REDUCE),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+        REDUCE,
+    ),
     "Reshape": [Variant([floats()], {"shape": [0, -1, 5]}), Variant([floats()], {"shape": [2, 20], "allowzero": 1})],
     "Resize": [
         Variant([floats()], {"scales": real([1, 1, 2, 1.5])}),

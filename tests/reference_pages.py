@@ -65,6 +65,7 @@ REWRITTEN = {
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; not of an alpha and C at once",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
+    "ReduceLogSum, ReduceLogSumExp": "reductions and functions in float, within a tolerance",
     "Upsample": "a Resize",
     "Constant, ConstantOfShape, Range, Shape": "computed when the model is compiled",
 }

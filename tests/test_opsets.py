@@ -40,7 +40,9 @@ REFUSED = {
     "Gemm": "C differs from row to row",
     "LayerNormalization": "it normalizes rows of 5 elements",
     "PRelu": "its slope of shape (2,) cannot be broadcast",
-    "ReduceL2": "it names no axes and has noop_with_empty_axes",
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare"), "it names no axes and has noop_with_empty_axes"
+    ),
     "Resize": "mode 'linear' is not supported",
     "SpaceToDepth": "mode 'CRD' is not supported",
 }

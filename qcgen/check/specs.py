@@ -106,6 +106,9 @@ STANDARD: dict[str, Spec] = {
     **dict.fromkeys(("Max", "Min"), replace(FLOATS, extra=(limits.finite_constants,))),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
     **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare"), replace(REDUCE, extra=(limits.norm_of_something,))
+    ),
     "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(limits.sums, between(2)))),
     "AveragePool": replace(
         FLOATS, extra=(limits.auto_pad_exists, in_range(limits.averages, between(1)), limits.of_codes(limits.few_taps))
@@ -189,7 +192,6 @@ STANDARD: dict[str, Spec] = {
         extra=(layers.products_of_codes, limits.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
-    "ReduceL2": replace(REDUCE, extra=(limits.norm_of_something,)),
     "Relu": Spec(((*CODES_OR_FLOAT, DType.FLOAT64),)),
     "Reshape": SHAPED,
     "Resize": replace(

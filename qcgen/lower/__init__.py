@@ -80,7 +80,8 @@ _BY_LOWERING: Mapping[Lowering, str] = {
     reduction.lower_arg_max: "ArgMax ArgMin",
     reduction.lower_instance_norm: "InstanceNormalization",
     reduction.lower_layer_norm: "LayerNormalization",
-    reduction.lower_reduce: "ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum",
+    reduction.lower_reduce: """ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare""",
     reduction.lower_softmax: "LogSoftmax Softmax com.microsoft.QLinearSoftmax",
     reduction.lower_top_k: "TopK",
     elementwise.lower_comparison: " ".join(elementwise.COMPARISONS),

@@ -28,6 +28,7 @@ from qcgen.ir.program import (
     Operator,
     Pad,
     Reduce,
+    ReduceKind,
     Requantize,
     Reshape,
     RoundOnce,
@@ -171,14 +172,15 @@ def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[Window
     return geometry_of(source.node, x, kernel, channels, channels)
 
 
-ReduceKind = Literal["sum", "mean", "max", "min", "l2"]
-
 _KINDS: dict[str, ReduceKind] = {
+    "ReduceL1": "l1",
     "ReduceL2": "l2",
     "ReduceMax": "max",
     "ReduceMean": "mean",
     "ReduceMin": "min",
+    "ReduceProd": "product",
     "ReduceSum": "sum",
+    "ReduceSumSquare": "squares",
 }
 
 
@@ -187,7 +189,7 @@ MAX_CODES = 2**22
 
 
 def lower_reduce(source: Source) -> Operator:
-    """ReduceMax, ReduceMin, ReduceSum and ReduceMean of codes or float32 numbers; ReduceL2 of float32 numbers."""
+    """ReduceMax, ReduceMin, ReduceSum and ReduceMean of codes or float32 numbers; the others of float32 numbers."""
     (name, op_type, x, y), kind = source.ends, _KINDS[source.node.op_type]
     named = source.integers(1, "axes")
     if not named and source.integer("noop_with_empty_axes", 0):

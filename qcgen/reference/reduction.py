@@ -295,7 +295,7 @@ def _products(op: OrionConv, images: Int64s, weights: Int64s) -> Iterator[Int64s
 
 
 def evaluate_reduce(op: Reduce, x: Array) -> Array:
-    """Equation (1) of the sums of codes, (92) of float32 numbers; norms as float64 makes them, rounded."""
+    """Equation (1) of the sums of codes, (92) of float32 numbers, of which products are taken in the same order."""
     if op.kind in ("max", "min"):
         found = x.max(axis=op.axes) if op.kind == "max" else x.min(axis=op.axes)
         return np.asarray(found, op.y.dtype.numpy).reshape(op.y.shape)
@@ -307,10 +307,22 @@ def evaluate_reduce(op: Reduce, x: Array) -> Array:
 
 
 def _of_floats(op: Reduce, x: Array) -> Array:
-    if op.kind == "l2":
-        return np.asarray(np.sqrt(np.square(x.astype(np.float64)).sum(axis=op.axes)))
-    total = arithmetic.sum_of_floats(x, op.axes, op.row)
-    return np.asarray(total / np.float32(op.count)) if op.kind == "mean" else total
+    with np.errstate(all="ignore"):
+        match op.kind:
+            case "product":
+                kept = [axis for axis in range(x.ndim) if axis not in op.axes]
+                found = np.ones((), np.float32)
+                for row in x.transpose(*op.axes, *kept).reshape(op.count, -1):
+                    found = found * row
+                return np.asarray(found)
+            case "l1":
+                x = np.abs(x)
+            case "l2" | "squares":
+                x = np.square(x)
+        total = arithmetic.sum_of_floats(x, op.axes, op.row)
+        if op.kind == "l2":
+            return np.sqrt(total)
+        return np.asarray(total / np.float32(op.count)) if op.kind == "mean" else total
 
 
 def evaluate_arg_max(op: ArgMax, x: Array) -> Array:

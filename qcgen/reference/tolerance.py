@@ -179,7 +179,7 @@ def _rounds_once(op: Operator) -> bool:
         case FloatUnary():
             return op.activation.kind in (*ROUNDED_ONCE, *OWN)
         case Reduce():
-            return op.kind != "l2" and op.requantize is None
+            return op.is_in_order and op.requantize is None
         case GlobalAveragePool():
             return op.requantize is None
         case AveragePool():
@@ -257,7 +257,9 @@ def _passed_on(op: Operator, xs: list[Array], lost: list[float], errors: list[Ar
             return products * (a * lost[1] + b * lost[0] + lost[0] * lost[1])
         case Recurrent():
             return np.inf  # a state may turn on the last place of a number
-        case Reduce(kind="sum" | "l2"):
+        case Reduce(kind="product" | "squares"):
+            return np.inf
+        case Reduce(kind="sum" | "l1" | "l2"):
             return op.count * lost[0]
         case FloatBinary(kind="max" | "min"):
             return max(lost)

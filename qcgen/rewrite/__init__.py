@@ -47,6 +47,7 @@ from qcgen.rewrite.write_out import (
     write_out_batch_normalization,
     write_out_blocks,
     write_out_gemm,
+    write_out_logarithms,
     write_out_products,
     write_out_scales,
     write_out_sums,
@@ -96,6 +97,7 @@ LAST: tuple[Pattern, ...] = (
     write_out_blocks,
     widen_vectors,
     write_out_batch_normalization,
+    write_out_logarithms,
     write_out_sums,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""

@@ -111,6 +111,30 @@ def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
+    """ReduceLogSum, and ReduceLogSumExp: log of the sum of e^(x - m), and m again, the largest of what is summed."""
+    if node.domain or node.op_type not in ("ReduceLogSum", "ReduceLogSumExp") or not node.inputs:
+        return None
+    if node.attributes.get("noop_with_empty_axes") or wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
+        return None
+    (x, *axes), steps, is_plain = node.inputs, Steps(wiring, node), node.op_type == "ReduceLogSum"
+
+    def reduced(op_type: str, x: str, keepdims: Attribute) -> str:
+        name = steps.fresh(f"{op_type.lower()}_{len(steps.nodes)}")
+        attributes = {**node.attributes, "keepdims": keepdims}
+        inner = replace(node, name=name, op_type=op_type, inputs=(x, *axes), outputs=(f"{name}_y",))
+        steps.nodes.append(replace(inner, attributes=attributes))
+        return f"{name}_y"
+
+    keepdims, number = node.attributes.get("keepdims", 1), x
+    if not is_plain:
+        number = steps.step("Exp", steps.step("Sub", x, reduced("ReduceMax", x, 1)))
+    total = steps.step("Log", reduced("ReduceSum", number, keepdims), is_last=is_plain)
+    if not is_plain:
+        steps.step("Add", total, reduced("ReduceMax", x, keepdims), is_last=True)
+    return steps.change()
+
+
 def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
     """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
     if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2:

@@ -181,11 +181,14 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "Pow"): ({**X, "Y": scale(1.5)}, {}),
     ("", "QLinearMatMul"): ({**MATMUL, "y_scale": scale(), "y_zero_point": zero()}, {}),
     ("", "QuantizeLinear"): ({**X, "s": scale(), "z": zero()}, {}),
+    ("", "ReduceL1"): (X, {"axes": [-1], "keepdims": 0}),
     ("", "ReduceL2"): (X, {"axes": [1]}),
     ("", "ReduceMax"): ({**CODES, "axes": ints(-1, 1)}, {"keepdims": 0, "opset": 18}),
     ("", "ReduceMean"): (X, {"axes": [2, 3], "keepdims": 0}),
     ("", "ReduceMin"): (CODES, {"axes": [2]}),
+    ("", "ReduceProd"): ({**X, "axes": ints(1)}, {"opset": 18}),
     ("", "ReduceSum"): ({**X, "axes": ints(0, -2)}, {}),
+    ("", "ReduceSumSquare"): (X, {"axes": [0, 2]}),
     ("", "Relu"): (X, {}),
     ("", "Reshape"): ({**CODES, "shape": ints(0, -1, 5)}, {}),
     ("", "Resize"): (RESIZE, {"mode": "nearest", "nearest_mode": "floor"}),
@@ -237,6 +240,8 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
          "b_zero_point": zero(7, "int8"), "y_scale": scale(), "y_zero_point": zero()},
         {},
     ),
+    "ReduceLogSum": ("ReduceLogSum", X, {"axes": [1]}),
+    "ReduceLogSumExp": ("ReduceLogSumExp", X, {"axes": [1], "keepdims": 0}),
     "Gather of rows": ("Gather", {"table": random_weights((6, 3)), "indices": ("int64", (2, 2))}, {}),
     "MatMulInteger of a computed zero point": (
         "MatMulInteger", {"A": ("uint8", (2, 5)), "B": random_weights((5, 4)), "a_zero": ("uint8", ())}, {}

@@ -188,20 +188,24 @@ class GlobalAveragePool:
         return 1 if self.is_in_order or self.requantize is not None else 4
 
 
+ReduceKind = Literal["sum", "mean", "max", "min", "product", "l1", "squares", "l2"]
+
+
 @dataclass(frozen=True)
 class Reduce:
-    """The sum, the mean, the largest, the smallest or the Euclidean norm ("l2") of the elements along ``axes``.
+    """The sum, the mean, the largest, the smallest, the product of the elements along ``axes``, or a norm of theirs.
 
     ``axes`` are x's, ascending; y has them with one element each, or lacks them. Sums and means of codes: the sum of
     (x - x_zero_point), requantized as ``requantize`` says. None: the largest and the smallest code, whatever it means;
-    float32 of float32 numbers. Norms are of float32 numbers only.
+    float32 of float32 numbers. Products and norms are of float32 numbers only: the sum of magnitudes ("l1") or of
+    "squares", and its root ("l2").
     """
 
     name: str
     op_type: str
     x: Tensor
     y: Tensor
-    kind: Literal["sum", "mean", "max", "min", "l2"]
+    kind: ReduceKind
     axes: tuple[int, ...]
     requantize: Requantize | None
 
@@ -209,6 +213,11 @@ class Reduce:
     def count(self) -> int:
         """The elements that become one."""
         return prod(self.x.shape[axis] for axis in self.axes)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether onnxruntime takes float32 numbers as (92) does: of products and norms not where no axis is left."""
+        return self.kind in ("sum", "mean", "max", "min") or len(self.axes) < len(self.x.shape)
 
     @property
     def row(self) -> tuple[Literal["eights", "fours"], tuple[int, ...]] | None:

@@ -60,12 +60,14 @@ REWRITTEN = {
     "BatchNormalization": "part of a convolution, a line or table for each channel, or float sums and products",
     "DynamicQuantizeMatMul, MatMulIntegerToFloat (com.microsoft)": "the first with a constant matrix: the operators"
     " of ai.onnx that onnxruntime's optimizer makes them of",
+    "BiasGelu, FastGelu (com.microsoft)": "an Add, and Gelu",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
     "GatherND": "at constant places",
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; not of an alpha and C at once",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
     "ReduceLogSum, ReduceLogSumExp": "reductions and functions in float, within a tolerance",
+    "Swish": "x * sigmoid(alpha * x), as QuickGelu",
     "Upsample": "a Resize",
     "Constant, ConstantOfShape, Range, Shape": "computed when the model is compiled",
 }

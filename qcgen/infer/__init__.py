@@ -23,7 +23,8 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     (
         "",
         """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log
-        Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Softplus Softsign Sqrt Tanh ThresholdedRelu""",
+        Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Softplus Softsign Sqrt Swish Tanh
+        ThresholdedRelu""",
         rule(like_first, 0),
     ),
     ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
@@ -77,7 +78,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("com.microsoft", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
     ("com.microsoft", "DynamicQuantizeLSTM", arithmetic.recurrent),
     ("com.microsoft", "FusedConv NhwcFusedConv", rule(shape.convolution, 0)),
-    ("com.microsoft", "Gelu QLinearLeakyRelu QLinearSigmoid QuickGelu", rule(like_first, 0)),
+    ("com.microsoft", "BiasGelu FastGelu Gelu QLinearLeakyRelu QLinearSigmoid QuickGelu", rule(like_first, 0)),
     ("com.microsoft", "MatMulNBits", rule(arithmetic.matmul_of_blocks, 0)),
     ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(shape.pooling, 0, DType.INT64)),
     ("com.microsoft", "QGemm", rule(arithmetic.gemm, arithmetic.quantized_product, of=CODES)),

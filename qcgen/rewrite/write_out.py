@@ -111,6 +111,21 @@ def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+def write_out_gelus(wiring: Wiring, node: Node) -> Change | None:
+    """FastGelu and BiasGelu: Gelu of x + bias, the former by tanh. Swish, x * sigmoid(alpha * x): QuickGelu."""
+    ways = {"BiasGelu": "none", "FastGelu": "tanh"}
+    if (node.domain, node.op_type) == ("", "Swish"):
+        alpha = {"alpha": node.attributes.get("alpha", 1.0)}
+        quick = Node(node.name, "QuickGelu", "com.microsoft", node.inputs, node.outputs, alpha, written=node.operator)
+        return Change(node, (quick,))
+    if node.domain != "com.microsoft" or node.op_type not in ways or not node.inputs:
+        return None
+    steps, x = Steps(wiring, node), node.inputs[0]
+    x = steps.step("Add", x, node.input(1)) if node.input(1) else x
+    steps.step("Gelu", x, is_last=True, approximate=ways[node.op_type])
+    return steps.change()
+
+
 def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
     """ReduceLogSum, and ReduceLogSumExp: log of the sum of e^(x - m), and m again, the largest of what is summed."""
     if node.domain or node.op_type not in ("ReduceLogSum", "ReduceLogSumExp") or not node.inputs:

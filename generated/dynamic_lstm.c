@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x890479ed
+#if DYNAMIC_LSTM_HEADER_ID != 0x7c30ddf6
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -363,26 +363,73 @@ DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_quantize_dynamic(
     }
 }
 
-/* What a layer is: weights in rows, for each gate of each unit of each direction. */
-struct dynamic_lstm_dynamic_lstm {
-    const int8_t *input_weights; /* less their zero points; NULL: `input_words` has them */
+/* What a layer is; tables of weights are those of layers whose scales are found at run time (dynamic_lstm.h). */
+struct dynamic_lstm_recurrent {
+    const int8_t *input_weights; /* in rows, for each gate of each unit, less their zero points; NULL: as words */
     const int16_t *input_words; /* the same where a byte is too short */
-    const int8_t *state_weights; /* of the state; NULL: `state_words` has them */
+    const int8_t *state_weights; /* of the state; NULL: as words */
     const int16_t *state_words;
     const float *input_scale; /* of each row */
     const float *state_scale;
-    const float *bias; /* what is added to the sums of each row */
-    const float *initial_h; /* what h starts with in each direction; NULL: zeros, or what the caller gives */
+    const float *bias; /* of each gate of each unit */
+    const float *state_bias; /* of each unit: what the reset gate of a GRU multiplies besides the sum over the state */
+    const float *initial_h; /* what h starts with, by directions and sequences; NULL: zeros, or what the caller gives */
     const float *initial_c; /* the same of the cell */
     int32_t steps; /* of time */
-    int32_t inputs; /* elements of x in a step */
+    int32_t batch; /* sequences */
+    int32_t inputs; /* elements of x in a step of a sequence */
     int32_t units; /* elements of h */
     int32_t directions; /* 1 or 2; the second one begins with the last step */
     int32_t reverse; /* 1: the first one does, too */
     int32_t keeps_states; /* 1: h after each step is a row of y */
     int32_t last_row; /* of y: h after the last step; below 0: none */
     int32_t cell_row; /* the same of the cell */
+    int32_t has_cell; /* 1: an LSTM */
+    int32_t couples; /* 1: its forget gate is 1 less its input gate */
+    float clip; /* the largest magnitude that activations are given; 0: any */
 };
+
+/* One step of time, whose elements are x from `at` on: h becomes the next one; `own` is behind it, the cell first. */
+typedef void dynamic_lstm_recurrent_step(
+    const struct dynamic_lstm_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *own);
+
+/* All sequences in all directions; `given_h` and `given_c` are NULL or what states start with that are no constants. */
+static DYNAMIC_LSTM_INLINE void dynamic_lstm_run_recurrent(const struct dynamic_lstm_recurrent *layer,
+    dynamic_lstm_recurrent_step *run_step, const void *x, const float *given_h, const float *given_c, float *y,
+    float *h)
+{
+    const int32_t steps = layer->steps, batch = layer->batch, units = layer->units;
+    const int32_t y_row = layer->directions * batch * units;
+    const size_t bytes = (size_t)units * sizeof(float);
+    const float *const initial_h = layer->initial_h ? layer->initial_h : given_h;
+    const float *const initial_c = layer->initial_c ? layer->initial_c : given_c;
+    float *const own = h + units;
+
+    for (int32_t first = 0; first < y_row; first += units) { /* where a sequence in a direction has a row of y */
+        const int32_t direction = first >= batch * units, sequence = first / units - direction * batch;
+
+        for (int32_t j = 0; j < units; j++) {
+            h[j] = initial_h ? initial_h[first + j] : 0.0f;
+            if (layer->has_cell) {
+                own[j] = initial_c ? initial_c[first + j] : 0.0f;
+            }
+        }
+        for (int32_t step = 0; step < steps; step++) {
+            const int32_t t = direction == 1 || layer->reverse ? steps - 1 - step : step;
+
+            run_step(layer, direction, x, (t * batch + sequence) * layer->inputs, h, own);
+            if (layer->keeps_states) {
+                (void)memcpy(y + t * y_row + first, h, bytes);
+            }
+        }
+        if (layer->last_row >= 0) {
+            (void)memcpy(y + layer->last_row * y_row + first, h, bytes);
+        }
+        if (layer->cell_row >= 0) {
+            (void)memcpy(y + layer->cell_row * y_row + first, own, bytes);
+        }
+    }
+}
 
 /* Codes less the zero point, for numbers by their extremes, 0 included; returns the scale. */
 DYNAMIC_LSTM_CODE_ATTR static float dynamic_lstm_dynamic_factors(const float *x, int32_t count, int16_t *factors)
@@ -430,7 +477,7 @@ static DYNAMIC_LSTM_INLINE int32_t dynamic_lstm_dynamic_products_s16(const int16
 }
 
 /* One step of time of a direction: h and the cell c change. Each operation is rounded by itself. */
-DYNAMIC_LSTM_NOINLINE static void dynamic_lstm_dynamic_lstm_step(const struct dynamic_lstm_dynamic_lstm *layer,
+DYNAMIC_LSTM_NOINLINE static void dynamic_lstm_dynamic_lstm_step(const struct dynamic_lstm_recurrent *layer,
     int32_t direction, const int16_t *x, float x_scale, const int16_t *state, float state_scale, float *h, float *c)
 {
     enum { INPUT, OUTPUT, FORGET, CELL, GATES };
@@ -457,59 +504,35 @@ DYNAMIC_LSTM_NOINLINE static void dynamic_lstm_dynamic_lstm_step(const struct dy
     }
 }
 
-/*
- * The sequence x of codes in one direction. `states` has room for h, c, and two bytes for each input and each unit;
- * `initial_h` and `initial_c` are NULL or what these start with.
- */
-static DYNAMIC_LSTM_INLINE void dynamic_lstm_dynamic_lstm_sequence(const struct dynamic_lstm_dynamic_lstm *layer,
-    int32_t direction, const uint8_t *x, float x_scale, int32_t zero_point, const float *initial_h,
-    const float *initial_c, float *y, float *states)
+/* The codes of a sequence, and what they mean. */
+struct dynamic_lstm_dynamic_sequence {
+    const uint8_t *codes;
+    float scale;
+    int32_t zero_point;
+};
+
+/* The same with the codes of x from `at` on; behind the cell there are two bytes for each input and each unit. */
+static DYNAMIC_LSTM_INLINE void dynamic_lstm_dynamic_lstm(
+    const struct dynamic_lstm_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *c)
 {
-    const int32_t steps = layer->steps, inputs = layer->inputs, units = layer->units;
-    const int32_t y_row = layer->directions * units;
-    const size_t bytes = (size_t)units * sizeof(float);
-    float *const h = states;
-    float *const c = h + units;
-    int16_t *const of_x = (int16_t *)(void *)(c + units);
-    int16_t *const of_h = of_x + inputs;
+    const struct dynamic_lstm_dynamic_sequence *const sequence = x;
+    int16_t *const of_x = (int16_t *)(void *)(c + layer->units);
+    int16_t *const of_h = of_x + layer->inputs;
+    const float h_scale = dynamic_lstm_dynamic_factors(h, layer->units, of_h);
 
-    for (int32_t j = 0; j < units; j++) {
-        h[j] = initial_h ? initial_h[j] : 0.0f;
-        c[j] = initial_c ? initial_c[j] : 0.0f;
+    for (int32_t k = 0; k < layer->inputs; k++) {
+        of_x[k] = (int16_t)((int32_t)sequence->codes[at + k] - sequence->zero_point);
     }
-    for (int32_t step = 0; step < steps; step++) {
-        const int32_t t = direction == 1 || layer->reverse ? steps - 1 - step : step;
-        const float h_scale = dynamic_lstm_dynamic_factors(h, units, of_h);
-
-        for (int32_t k = 0; k < inputs; k++) {
-            of_x[k] = (int16_t)((int32_t)x[t * inputs + k] - zero_point);
-        }
-        dynamic_lstm_dynamic_lstm_step(layer, direction, of_x, x_scale, of_h, h_scale, h, c);
-        if (layer->keeps_states) {
-            (void)memcpy(y + t * y_row, h, bytes);
-        }
-    }
-    if (layer->last_row >= 0) {
-        (void)memcpy(y + layer->last_row * y_row, h, bytes);
-    }
-    if (layer->cell_row >= 0) {
-        (void)memcpy(y + layer->cell_row * y_row, c, bytes);
-    }
+    dynamic_lstm_dynamic_lstm_step(layer, direction, of_x, sequence->scale, of_h, h_scale, h, c);
 }
 
-/* All directions of a layer; `h` and `c` are NULL or what states start with that are not constants. */
-static DYNAMIC_LSTM_INLINE void dynamic_lstm_run_dynamic_lstm(const struct dynamic_lstm_dynamic_lstm *layer,
+/* A layer over codes; `h` and `c` are NULL or what states start with that are no constants. */
+static DYNAMIC_LSTM_INLINE void dynamic_lstm_run_dynamic_lstm(const struct dynamic_lstm_recurrent *layer,
     const uint8_t *x, float x_scale, int32_t zero_point, const float *h, const float *c, float *y, float *states)
 {
-    const float *const initial_h = layer->initial_h ? layer->initial_h : h;
-    const float *const initial_c = layer->initial_c ? layer->initial_c : c;
+    const struct dynamic_lstm_dynamic_sequence sequence = { x, x_scale, zero_point };
 
-    for (int32_t direction = 0; direction < layer->directions; direction++) {
-        const int32_t at = direction * layer->units;
-
-        dynamic_lstm_dynamic_lstm_sequence(layer, direction, x, x_scale, zero_point, initial_h ? initial_h + at : NULL,
-            initial_c ? initial_c + at : NULL, y + at, states);
-    }
+    dynamic_lstm_run_recurrent(layer, dynamic_lstm_dynamic_lstm, &sequence, h, c, y, states);
 }
 
 /*
@@ -696,11 +719,11 @@ DYNAMIC_LSTM_CONST_ATTR static const float dynamic_lstm_n4_lstm_bias[12 * 4] = {
 DYNAMIC_LSTM_CODE_ATTR static void dynamic_lstm_n4_lstm(const uint8_t *x, const float *x_scale,
     const uint8_t *zero_point, float *y, float *states)
 {
-    DYNAMIC_LSTM_CONST_ATTR static const struct dynamic_lstm_dynamic_lstm layer = {
+    DYNAMIC_LSTM_CONST_ATTR static const struct dynamic_lstm_recurrent layer = {
         .input_weights = dynamic_lstm_n4_lstm_input_weights, .input_scale = dynamic_lstm_n4_lstm_input_scale,
         .state_weights = dynamic_lstm_n4_lstm_state_weights, .state_scale = dynamic_lstm_n4_lstm_state_scale,
-        .bias = dynamic_lstm_n4_lstm_bias, .steps = 5, .inputs = 4, .units = 6, .directions = 2, .reverse = 0,
-        .keeps_states = 1, .last_row = -1, .cell_row = -1,
+        .bias = dynamic_lstm_n4_lstm_bias, .steps = 5, .batch = 1, .inputs = 4, .units = 6, .directions = 2,
+        .reverse = 0, .keeps_states = 1, .last_row = -1, .cell_row = -1, .has_cell = 1, .couples = 0, .clip = 0.0f,
     };
 
     dynamic_lstm_run_dynamic_lstm(&layer, x, x_scale[0], zero_point[0], NULL, NULL, y, states);

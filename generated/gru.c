@@ -10,11 +10,12 @@
  */
 #include "gru.h"
 
-#if GRU_HEADER_ID != 0x93333659
+#if GRU_HEADER_ID != 0xbe847704
 #error "gru.h was not generated together with this file"
 #endif
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #ifndef GRU_CONST_ATTR
@@ -267,6 +268,171 @@ GRU_CODE_ATTR static float gru_unfused_tangent(float x)
     return p * value / q;
 }
 
+/* What some gates of a unit sum up, term by term with the weights of each. */
+struct gru_gates {
+    int32_t count; /* gates */
+    int32_t terms; /* of a sum */
+    int32_t block; /* terms that are summed by themselves */
+    int32_t adds; /* 1: to numbers that are there */
+    float scale; /* of all weights; 1 if they are no codes, or if each gate of each unit has its own */
+};
+
+/* A weight of a unit by its number; and a sum that its product with a value is added to. */
+typedef float gru_gates_weight(const void *row, int32_t index);
+typedef float gru_gates_add(float weight, float value, float sum);
+
+/* What sums up the products of weights and values for a unit's gates. */
+typedef void gru_gates_sums(const float *values, int32_t unit, float *sums);
+
+/* The sum of some terms becomes that of a gate, or is added to it. */
+static GRU_INLINE void gru_gates_put(
+    const struct gru_gates *gates, int32_t gate, const float *scales, float sum, int32_t adds, float *sums)
+{
+    if (gate < gates->count) {
+        sum = gru_rounded(sum * (scales ? scales[gate] : gates->scale));
+        sums[gate] = adds ? sums[gate] + sum : sum;
+    }
+}
+
+/* `row`: weights of a unit, `scales`: those of its gates; NULL: all have one. */
+static GRU_INLINE void gru_gates_sum(const struct gru_gates *gates, gru_gates_weight *weight,
+    gru_gates_add *add, const void *row, const float *scales, const float *values, float *sums)
+{
+    const int32_t count = gates->count, terms = gates->terms, block = gates->block;
+
+    for (int32_t first = 0; first < terms; first += block) {
+        const int32_t end = terms - first < block ? terms : first + block, adds = first > 0 || gates->adds;
+        float sum = 0.0f, second = 0.0f, third = 0.0f, fourth = 0.0f;
+
+        for (int32_t k = first; k < end; k++) {
+            sum = add(weight(row, k * count), values[k], sum);
+            second = count > 1 ? add(weight(row, k * count + 1), values[k], second) : 0.0f;
+            third = count > 2 ? add(weight(row, k * count + 2), values[k], third) : 0.0f;
+            fourth = count > 3 ? add(weight(row, k * count + 3), values[k], fourth) : 0.0f;
+        }
+        gru_gates_put(gates, 0, scales, sum, adds, sums);
+        gru_gates_put(gates, 1, scales, second, adds, sums);
+        gru_gates_put(gates, 2, scales, third, adds, sums);
+        gru_gates_put(gates, 3, scales, fourth, adds, sums);
+    }
+}
+
+/* What a layer is; tables of weights are those of layers whose scales are found at run time (dynamic_lstm.h). */
+struct gru_recurrent {
+    const int8_t *input_weights; /* in rows, for each gate of each unit, less their zero points; NULL: as words */
+    const int16_t *input_words; /* the same where a byte is too short */
+    const int8_t *state_weights; /* of the state; NULL: as words */
+    const int16_t *state_words;
+    const float *input_scale; /* of each row */
+    const float *state_scale;
+    const float *bias; /* of each gate of each unit */
+    const float *state_bias; /* of each unit: what the reset gate of a GRU multiplies besides the sum over the state */
+    const float *initial_h; /* what h starts with, by directions and sequences; NULL: zeros, or what the caller gives */
+    const float *initial_c; /* the same of the cell */
+    int32_t steps; /* of time */
+    int32_t batch; /* sequences */
+    int32_t inputs; /* elements of x in a step of a sequence */
+    int32_t units; /* elements of h */
+    int32_t directions; /* 1 or 2; the second one begins with the last step */
+    int32_t reverse; /* 1: the first one does, too */
+    int32_t keeps_states; /* 1: h after each step is a row of y */
+    int32_t last_row; /* of y: h after the last step; below 0: none */
+    int32_t cell_row; /* the same of the cell */
+    int32_t has_cell; /* 1: an LSTM */
+    int32_t couples; /* 1: its forget gate is 1 less its input gate */
+    float clip; /* the largest magnitude that activations are given; 0: any */
+};
+
+/* One step of time, whose elements are x from `at` on: h becomes the next one; `own` is behind it, the cell first. */
+typedef void gru_recurrent_step(
+    const struct gru_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *own);
+
+/* All sequences in all directions; `given_h` and `given_c` are NULL or what states start with that are no constants. */
+static GRU_INLINE void gru_run_recurrent(const struct gru_recurrent *layer, gru_recurrent_step *run_step,
+    const void *x, const float *given_h, const float *given_c, float *y, float *h)
+{
+    const int32_t steps = layer->steps, batch = layer->batch, units = layer->units;
+    const int32_t y_row = layer->directions * batch * units;
+    const size_t bytes = (size_t)units * sizeof(float);
+    const float *const initial_h = layer->initial_h ? layer->initial_h : given_h;
+    const float *const initial_c = layer->initial_c ? layer->initial_c : given_c;
+    float *const own = h + units;
+
+    for (int32_t first = 0; first < y_row; first += units) { /* where a sequence in a direction has a row of y */
+        const int32_t direction = first >= batch * units, sequence = first / units - direction * batch;
+
+        for (int32_t j = 0; j < units; j++) {
+            h[j] = initial_h ? initial_h[first + j] : 0.0f;
+            if (layer->has_cell) {
+                own[j] = initial_c ? initial_c[first + j] : 0.0f;
+            }
+        }
+        for (int32_t step = 0; step < steps; step++) {
+            const int32_t t = direction == 1 || layer->reverse ? steps - 1 - step : step;
+
+            run_step(layer, direction, x, (t * batch + sequence) * layer->inputs, h, own);
+            if (layer->keeps_states) {
+                (void)memcpy(y + t * y_row + first, h, bytes);
+            }
+        }
+        if (layer->last_row >= 0) {
+            (void)memcpy(y + layer->last_row * y_row + first, h, bytes);
+        }
+        if (layer->cell_row >= 0) {
+            (void)memcpy(y + layer->cell_row * y_row + first, own, bytes);
+        }
+    }
+}
+
+/* What an activation is given. */
+static GRU_INLINE float gru_recurrent_clipped(const struct gru_recurrent *layer, float value)
+{
+    const float most = layer->clip;
+
+    return most > 0.0f ? (value < -most ? -most : value > most ? most : value) : value;
+}
+
+/* Twice the reset gate of a GRU, which is (1 + tanh(a / 2)) / 2. */
+static GRU_INLINE float gru_recurrent_twice_reset(const struct gru_recurrent *layer, float value)
+{
+    return 1.0f + gru_unfused_tangent(0.5f * gru_recurrent_clipped(layer, value));
+}
+
+/* What becomes of an element of a GRU's state. */
+static GRU_INLINE float gru_recurrent_gru_next(
+    const struct gru_recurrent *layer, float update, float candidate, float h)
+{
+    candidate = gru_unfused_tangent(gru_recurrent_clipped(layer, candidate));
+    return gru_rounded((1.0f - update) * candidate) + gru_rounded(update * h);
+}
+
+/* That of a GRU whose reset gate multiplies the sum over the state. */
+static GRU_INLINE void gru_recurrent_late_gru(const struct gru_recurrent *layer, gru_gates_sums *sum_input,
+    gru_gates_sums *sum_state, int32_t direction, const float *x, float *h, float *next)
+{
+    enum { UPDATE, RESET, CANDIDATE, GATES };
+
+    for (int32_t j = 0; j < layer->units; j++) {
+        const int32_t unit = direction * layer->units + j;
+        const float *const bias = layer->bias + unit * GATES;
+        float sums[GATES] = { 0.0f };
+
+        sum_input(x, unit, sums);
+
+        const float of_x = sums[CANDIDATE];
+
+        sums[CANDIDATE] = layer->state_bias[unit];
+        sum_state(h, unit, sums);
+
+        const float update = gru_fused_logistic(gru_recurrent_clipped(layer, sums[UPDATE] + bias[UPDATE]));
+        const float twice = gru_recurrent_twice_reset(layer, sums[RESET] + bias[RESET]);
+        const float candidate = of_x + gru_rounded(sums[CANDIDATE] * 0.5f * twice) + bias[CANDIDATE];
+
+        next[j] = gru_recurrent_gru_next(layer, update, candidate, h[j]);
+    }
+    (void)memcpy(h, next, (size_t)layer->units * sizeof(float));
+}
+
 /* gru_y: by units, then by elements of the step's input, the weights of 3 gates. */
 GRU_CONST_ATTR static const float gru_y_input_weights[6 * 12] = {
      0.288f,  0.166f,  0.255f,  1.066f, -0.105f,  0.525f,   1.22f,  0.149f,  0.073f,  0.132f, -0.573f,  -0.17f,
@@ -303,99 +469,57 @@ GRU_CONST_ATTR static const float gru_y_state_bias[2 * 3] = {
      0.526f, -0.113f, -0.331f,
 };
 
-/* gru_y: for the gates zrh of a unit, the sum of the weights times the step's input, in onnxruntime's order. */
+/* gru_y: a weight of the step's input. */
+GRU_CODE_ATTR static inline float gru_y_input_weight(const void *row, int32_t index)
+{
+    return ((const float *)row)[index];
+}
+
+/* gru_y: for gates of a unit, the sum of the weights times the step's input, in onnxruntime's order. */
 GRU_CODE_ATTR static void gru_y_input_sums(const float *values, int32_t unit, float *sums)
 {
-    enum { GATES = 3, TERMS = 4 };
-    const float *w = &gru_y_input_weights[unit * GATES * TERMS];
-    float sum_0 = 0.0f;
-    float sum_1 = 0.0f;
-    float sum_2 = 0.0f;
+    GRU_CONST_ATTR static const struct gru_gates gates = {
+        .count = 3, .terms = 4, .adds = 0, .block = 256, .scale = 1.0f,
+    };
 
-    for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 = gru_fused_any(w[0], values[k], sum_0);
-        sum_1 = gru_fused_any(w[1], values[k], sum_1);
-        sum_2 = gru_fused_any(w[2], values[k], sum_2);
-        w += GATES;
-    }
-    sums[0] = sum_0;
-    sums[1] = sum_1;
-    sums[2] = sum_2;
+    gru_gates_sum(&gates, gru_y_input_weight, gru_fused_any, &gru_y_input_weights[unit * (gates.count * gates.terms)],
+        NULL, values, sums);
 }
 
-/* gru_y: for the gates zrh of a unit, the sum of the weights times the state is added, in onnxruntime's order. */
+/* gru_y: a weight of the state. */
+GRU_CODE_ATTR static inline float gru_y_state_weight(const void *row, int32_t index)
+{
+    return ((const float *)row)[index];
+}
+
+/* gru_y: for gates of a unit, the sum of the weights times the state is added, in onnxruntime's order. */
 GRU_CODE_ATTR static void gru_y_state_sums(const float *values, int32_t unit, float *sums)
 {
-    enum { GATES = 3, TERMS = 3 };
-    const float *w = &gru_y_state_weights[unit * GATES * TERMS];
-    float sum_0 = 0.0f;
-    float sum_1 = 0.0f;
-    float sum_2 = 0.0f;
+    GRU_CONST_ATTR static const struct gru_gates gates = {
+        .count = 3, .terms = 3, .adds = 1, .block = 256, .scale = 1.0f,
+    };
 
-    for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 = gru_fused_any(w[0], values[k], sum_0);
-        sum_1 = gru_fused_any(w[1], values[k], sum_1);
-        sum_2 = gru_fused_any(w[2], values[k], sum_2);
-        w += GATES;
-    }
-    sums[0] += sum_0;
-    sums[1] += sum_1;
-    sums[2] += sum_2;
+    gru_gates_sum(&gates, gru_y_state_weight, gru_fused_any, &gru_y_state_weights[unit * (gates.count * gates.terms)],
+        NULL, values, sums);
 }
 
-/* gru_y: one step of time: the state h becomes next. */
-GRU_NOINLINE static void gru_y_step(const float *x, const float *h, float *next, int32_t direction)
+/* gru_y: one step of time: the state h becomes the next one. */
+GRU_NOINLINE static void gru_y_step(const struct gru_recurrent *layer, int32_t direction, const void *x, int32_t at,
+    float *h, float *own)
 {
-    enum { GATES = 3, UNITS = 3 };
-    float of_x[GATES];
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        const int32_t unit = direction * UNITS + j;
-        const float *const bias = &gru_y_bias[unit * GATES];
-        float update, candidate;
-
-        gru_y_input_sums(x, unit, of_x);
-        candidate = of_x[2];
-        of_x[2] = gru_y_state_bias[unit];
-        gru_y_state_sums(h, unit, of_x);
-        update = gru_fused_logistic(of_x[0] + bias[0]);
-        candidate += gru_rounded(of_x[2] * 0.5f * (1.0f + gru_unfused_tangent(0.5f * (of_x[1] + bias[1]))));
-        candidate = gru_unfused_tangent(candidate + bias[2]);
-        next[j] = gru_rounded((1.0f - update) * candidate) + gru_rounded(update * h[j]);
-    }
+    gru_recurrent_late_gru(layer, gru_y_input_sums, gru_y_state_sums, direction, (const float *)x + at, h, own);
 }
 
-/* gru_y: one sequence in one direction. */
-GRU_CODE_ATTR static void gru_y_sequence(const float *x, float *y, float *states, int32_t direction)
-{
-    enum { STEPS = 5, UNITS = 3, X_STEP = 4, Y_ROW = 6 };
-    float *const h = states;
-    float *const next = states + UNITS;
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        h[j] = 0.0f;
-    }
-    for (int32_t step = 0; step < STEPS; step++) {
-        const int32_t t = direction == 1 ? STEPS - 1 - step : step;
-
-        gru_y_step(&x[t * X_STEP], h, next, direction);
-        (void)memcpy(h, next, UNITS * sizeof(h[0]));
-        (void)memcpy(&y[t * Y_ROW], h, UNITS * sizeof(h[0]));
-    }
-}
-
-/* y: GRU, 5 steps of 4 elements, 3 units, there and back. */
+/* y: GRU. 5 steps of 4 elements, 3 units, there and back. */
 GRU_CODE_ATTR static void gru_y(const float *x, float *y, float *states)
 {
-    enum { DIRECTIONS = 2, BATCH = 1, INPUTS = 4, UNITS = 3 };
+    GRU_CONST_ATTR static const struct gru_recurrent layer = {
+        .bias = gru_y_bias, .state_bias = gru_y_state_bias, .steps = 5, .batch = 1, .inputs = 4, .units = 3,
+        .directions = 2, .reverse = 0, .keeps_states = 1, .last_row = -1, .cell_row = -1, .has_cell = 0, .couples = 0,
+        .clip = 0.0f,
+    };
 
-    for (int32_t direction = 0; direction < DIRECTIONS; direction++) {
-        for (int32_t b = 0; b < BATCH; b++) {
-            const int32_t at = (direction * BATCH + b) * UNITS;
-
-            gru_y_sequence(&x[b * INPUTS], &y[at], states, direction);
-        }
-    }
+    gru_run_recurrent(&layer, gru_y_step, x, NULL, NULL, y, states);
 }
 
 GRU_CODE_ATTR void gru_run(const float *x, float *y, void *arena)

@@ -19,11 +19,12 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x257b38bf
+#if LSTM_HEADER_ID != 0x4dd18731
 #error "lstm.h was not generated together with this file"
 #endif
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #ifndef LSTM_CONST_ATTR
@@ -262,6 +263,164 @@ LSTM_CODE_ATTR static float lstm_fused_tangent(float x)
     return p * value / q;
 }
 
+/* What some gates of a unit sum up, term by term with the weights of each. */
+struct lstm_gates {
+    int32_t count; /* gates */
+    int32_t terms; /* of a sum */
+    int32_t block; /* terms that are summed by themselves */
+    int32_t adds; /* 1: to numbers that are there */
+    float scale; /* of all weights; 1 if they are no codes, or if each gate of each unit has its own */
+};
+
+/* A weight of a unit by its number; and a sum that its product with a value is added to. */
+typedef float lstm_gates_weight(const void *row, int32_t index);
+typedef float lstm_gates_add(float weight, float value, float sum);
+
+/* What sums up the products of weights and values for a unit's gates. */
+typedef void lstm_gates_sums(const float *values, int32_t unit, float *sums);
+
+/* A product is added in two operations, or in one where the processor has it. */
+static LSTM_INLINE float lstm_gates_add_code(float weight, float value, float sum)
+{
+    return sum + weight * value;
+}
+
+/* The sum of some terms becomes that of a gate, or is added to it. */
+static LSTM_INLINE void lstm_gates_put(
+    const struct lstm_gates *gates, int32_t gate, const float *scales, float sum, int32_t adds, float *sums)
+{
+    if (gate < gates->count) {
+        sum = lstm_rounded(sum * (scales ? scales[gate] : gates->scale));
+        sums[gate] = adds ? sums[gate] + sum : sum;
+    }
+}
+
+/* `row`: weights of a unit, `scales`: those of its gates; NULL: all have one. */
+static LSTM_INLINE void lstm_gates_sum(const struct lstm_gates *gates, lstm_gates_weight *weight,
+    lstm_gates_add *add, const void *row, const float *scales, const float *values, float *sums)
+{
+    const int32_t count = gates->count, terms = gates->terms, block = gates->block;
+
+    for (int32_t first = 0; first < terms; first += block) {
+        const int32_t end = terms - first < block ? terms : first + block, adds = first > 0 || gates->adds;
+        float sum = 0.0f, second = 0.0f, third = 0.0f, fourth = 0.0f;
+
+        for (int32_t k = first; k < end; k++) {
+            sum = add(weight(row, k * count), values[k], sum);
+            second = count > 1 ? add(weight(row, k * count + 1), values[k], second) : 0.0f;
+            third = count > 2 ? add(weight(row, k * count + 2), values[k], third) : 0.0f;
+            fourth = count > 3 ? add(weight(row, k * count + 3), values[k], fourth) : 0.0f;
+        }
+        lstm_gates_put(gates, 0, scales, sum, adds, sums);
+        lstm_gates_put(gates, 1, scales, second, adds, sums);
+        lstm_gates_put(gates, 2, scales, third, adds, sums);
+        lstm_gates_put(gates, 3, scales, fourth, adds, sums);
+    }
+}
+
+/* What a layer is; tables of weights are those of layers whose scales are found at run time (dynamic_lstm.h). */
+struct lstm_recurrent {
+    const int8_t *input_weights; /* in rows, for each gate of each unit, less their zero points; NULL: as words */
+    const int16_t *input_words; /* the same where a byte is too short */
+    const int8_t *state_weights; /* of the state; NULL: as words */
+    const int16_t *state_words;
+    const float *input_scale; /* of each row */
+    const float *state_scale;
+    const float *bias; /* of each gate of each unit */
+    const float *state_bias; /* of each unit: what the reset gate of a GRU multiplies besides the sum over the state */
+    const float *initial_h; /* what h starts with, by directions and sequences; NULL: zeros, or what the caller gives */
+    const float *initial_c; /* the same of the cell */
+    int32_t steps; /* of time */
+    int32_t batch; /* sequences */
+    int32_t inputs; /* elements of x in a step of a sequence */
+    int32_t units; /* elements of h */
+    int32_t directions; /* 1 or 2; the second one begins with the last step */
+    int32_t reverse; /* 1: the first one does, too */
+    int32_t keeps_states; /* 1: h after each step is a row of y */
+    int32_t last_row; /* of y: h after the last step; below 0: none */
+    int32_t cell_row; /* the same of the cell */
+    int32_t has_cell; /* 1: an LSTM */
+    int32_t couples; /* 1: its forget gate is 1 less its input gate */
+    float clip; /* the largest magnitude that activations are given; 0: any */
+};
+
+/* One step of time, whose elements are x from `at` on: h becomes the next one; `own` is behind it, the cell first. */
+typedef void lstm_recurrent_step(
+    const struct lstm_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *own);
+
+/* All sequences in all directions; `given_h` and `given_c` are NULL or what states start with that are no constants. */
+static LSTM_INLINE void lstm_run_recurrent(const struct lstm_recurrent *layer, lstm_recurrent_step *run_step,
+    const void *x, const float *given_h, const float *given_c, float *y, float *h)
+{
+    const int32_t steps = layer->steps, batch = layer->batch, units = layer->units;
+    const int32_t y_row = layer->directions * batch * units;
+    const size_t bytes = (size_t)units * sizeof(float);
+    const float *const initial_h = layer->initial_h ? layer->initial_h : given_h;
+    const float *const initial_c = layer->initial_c ? layer->initial_c : given_c;
+    float *const own = h + units;
+
+    for (int32_t first = 0; first < y_row; first += units) { /* where a sequence in a direction has a row of y */
+        const int32_t direction = first >= batch * units, sequence = first / units - direction * batch;
+
+        for (int32_t j = 0; j < units; j++) {
+            h[j] = initial_h ? initial_h[first + j] : 0.0f;
+            if (layer->has_cell) {
+                own[j] = initial_c ? initial_c[first + j] : 0.0f;
+            }
+        }
+        for (int32_t step = 0; step < steps; step++) {
+            const int32_t t = direction == 1 || layer->reverse ? steps - 1 - step : step;
+
+            run_step(layer, direction, x, (t * batch + sequence) * layer->inputs, h, own);
+            if (layer->keeps_states) {
+                (void)memcpy(y + t * y_row + first, h, bytes);
+            }
+        }
+        if (layer->last_row >= 0) {
+            (void)memcpy(y + layer->last_row * y_row + first, h, bytes);
+        }
+        if (layer->cell_row >= 0) {
+            (void)memcpy(y + layer->cell_row * y_row + first, own, bytes);
+        }
+    }
+}
+
+/* What an activation is given. */
+static LSTM_INLINE float lstm_recurrent_clipped(const struct lstm_recurrent *layer, float value)
+{
+    const float most = layer->clip;
+
+    return most > 0.0f ? (value < -most ? -most : value > most ? most : value) : value;
+}
+
+/* A step of an LSTM; `c` is the cell. */
+static LSTM_INLINE void lstm_recurrent_lstm(const struct lstm_recurrent *layer, lstm_gates_sums *sum_input,
+    lstm_gates_sums *sum_state, int32_t direction, const float *x, float *h, float *c)
+{
+    enum { INPUT, OUTPUT, FORGET, CELL, GATES };
+    float *const next = c + layer->units;
+
+    for (int32_t j = 0; j < layer->units; j++) {
+        const int32_t unit = direction * layer->units + j;
+        const float *const bias = layer->bias + unit * GATES;
+        float sums[GATES] = { 0.0f };
+
+        sum_input(x, unit, sums);
+        sum_state(h, unit, sums);
+
+        const float input = lstm_fused_logistic(lstm_recurrent_clipped(layer, sums[INPUT] + bias[INPUT]));
+        const float output = lstm_fused_logistic(lstm_recurrent_clipped(layer, sums[OUTPUT] + bias[OUTPUT]));
+        const float forget = layer->couples
+            ? 1.0f - input
+            : lstm_fused_logistic(lstm_recurrent_clipped(layer, sums[FORGET] + bias[FORGET]));
+        const float cell = lstm_fused_tangent(lstm_recurrent_clipped(layer, sums[CELL] + bias[CELL]));
+
+        c[j] = lstm_rounded(forget * c[j]) + lstm_rounded(input * cell);
+        next[j] = output * lstm_fused_tangent(c[j]);
+    }
+    (void)memcpy(h, next, (size_t)layer->units * sizeof(float));
+}
+
 /* x_q: QuantizeLinear. */
 LSTM_CODE_ATTR static void lstm_x_q(const float *restrict x, int8_t *restrict y)
 {
@@ -305,99 +464,57 @@ LSTM_CONST_ATTR static const float lstm_states_bias[3 * 4] = {
      -0.14899999f,       -0.376f,       -0.325f,   0.40899998f,
 };
 
-/* lstm_states: for the gates iofc of a unit, the sum of the weights times the step's input. */
+/* lstm_states: a weight of the step's input. */
+LSTM_CODE_ATTR static inline float lstm_states_input_weight(const void *row, int32_t index)
+{
+    return (float)(((const int8_t *)row)[index]);
+}
+
+/* lstm_states: for gates of a unit, the sum of the weights times the step's input. */
 LSTM_CODE_ATTR static void lstm_states_input_sums(const float *values, int32_t unit, float *sums)
 {
-    enum { GATES = 4, TERMS = 4 };
-    const int8_t *w = &lstm_states_input_weights[unit * GATES * TERMS];
-    float sum_0 = 0.0f;
-    float sum_1 = 0.0f;
-    float sum_2 = 0.0f;
-    float sum_3 = 0.0f;
+    LSTM_CONST_ATTR static const struct lstm_gates gates = {
+        .count = 4, .terms = 4, .adds = 0, .block = 4, .scale = 0.011f,
+    };
 
-    for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 += (float)w[0] * values[k];
-        sum_1 += (float)w[1] * values[k];
-        sum_2 += (float)w[2] * values[k];
-        sum_3 += (float)w[3] * values[k];
-        w += GATES;
-    }
-    sums[0] = sum_0 * 0.011f;
-    sums[1] = sum_1 * 0.011f;
-    sums[2] = sum_2 * 0.011f;
-    sums[3] = sum_3 * 0.011f;
+    lstm_gates_sum(&gates, lstm_states_input_weight, lstm_gates_add_code,
+        &lstm_states_input_weights[unit * (gates.count * gates.terms)], NULL, values, sums);
 }
 
-/* lstm_states: for the gates iofc of a unit, the sum of the weights times the state. */
+/* lstm_states: a weight of the state. */
+LSTM_CODE_ATTR static inline float lstm_states_state_weight(const void *row, int32_t index)
+{
+    return (float)(((const int8_t *)row)[index]);
+}
+
+/* lstm_states: for gates of a unit, the sum of the weights times the state is added. */
 LSTM_CODE_ATTR static void lstm_states_state_sums(const float *values, int32_t unit, float *sums)
 {
-    enum { GATES = 4, TERMS = 3 };
-    const int8_t *w = &lstm_states_state_weights[unit * GATES * TERMS];
-    float sum_0 = 0.0f;
-    float sum_1 = 0.0f;
-    float sum_2 = 0.0f;
-    float sum_3 = 0.0f;
+    LSTM_CONST_ATTR static const struct lstm_gates gates = {
+        .count = 4, .terms = 3, .adds = 1, .block = 3, .scale = 0.011f,
+    };
 
-    for (int32_t k = 0; k < TERMS; k++) {
-        sum_0 += (float)w[0] * values[k];
-        sum_1 += (float)w[1] * values[k];
-        sum_2 += (float)w[2] * values[k];
-        sum_3 += (float)w[3] * values[k];
-        w += GATES;
-    }
-    sums[0] = sum_0 * 0.011f;
-    sums[1] = sum_1 * 0.011f;
-    sums[2] = sum_2 * 0.011f;
-    sums[3] = sum_3 * 0.011f;
+    lstm_gates_sum(&gates, lstm_states_state_weight, lstm_gates_add_code,
+        &lstm_states_state_weights[unit * (gates.count * gates.terms)], NULL, values, sums);
 }
 
-/* lstm_states: one step of time: the state h becomes next, and the cell c changes. */
-LSTM_NOINLINE static void lstm_states_step(const float *x, const float *h, float *next, float *c)
+/* lstm_states: one step of time: the state h becomes the next one. */
+LSTM_NOINLINE static void lstm_states_step(const struct lstm_recurrent *layer, int32_t direction, const void *x,
+    int32_t at, float *h, float *own)
 {
-    enum { GATES = 4, UNITS = 3 };
-    float of_x[GATES];
-    float of_h[GATES];
-
-    for (int32_t j = 0; j < UNITS; j++) {
-        const float *const bias = &lstm_states_bias[j * GATES];
-        float input, output, forget;
-
-        lstm_states_input_sums(x, j, of_x);
-        lstm_states_state_sums(h, j, of_h);
-        input = lstm_fused_logistic(of_x[0] + of_h[0] + bias[0]);
-        output = lstm_fused_logistic(of_x[1] + of_h[1] + bias[1]);
-        forget = lstm_fused_logistic(of_x[2] + of_h[2] + bias[2]);
-        c[j] = lstm_rounded(forget * c[j]) + lstm_rounded(input * lstm_fused_tangent(of_x[3] + of_h[3] + bias[3]));
-        next[j] = output * lstm_fused_tangent(c[j]);
-    }
+    lstm_recurrent_lstm(layer, lstm_states_input_sums, lstm_states_state_sums, direction, (const float *)x + at, h,
+        own);
 }
 
-/* lstm_states: one sequence. */
-LSTM_CODE_ATTR static void lstm_states_sequence(const float *x, const float *initial_h, const float *initial_c,
-    float *y, float *states)
+/* states: LSTM. 1 step of 4 elements, 3 units. */
+LSTM_CODE_ATTR static void lstm_states(const float *x, const float *h, const float *c, float *y, float *states)
 {
-    enum { STEPS = 1, UNITS = 3, X_STEP = 4, Y_ROW = 3 };
-    float *const h = states;
-    float *const next = states + UNITS;
-    float *const c = states + 2 * UNITS;
+    LSTM_CONST_ATTR static const struct lstm_recurrent layer = {
+        .bias = lstm_states_bias, .steps = 1, .batch = 1, .inputs = 4, .units = 3, .directions = 1, .reverse = 0,
+        .keeps_states = 1, .last_row = -1, .cell_row = 1, .has_cell = 1, .couples = 0, .clip = 0.0f,
+    };
 
-    for (int32_t j = 0; j < UNITS; j++) {
-        h[j] = initial_h[j];
-        c[j] = initial_c[j];
-    }
-    for (int32_t step = 0; step < STEPS; step++) {
-        lstm_states_step(&x[step * X_STEP], h, next, c);
-        (void)memcpy(h, next, UNITS * sizeof(h[0]));
-        (void)memcpy(&y[step * Y_ROW], h, UNITS * sizeof(h[0]));
-    }
-    (void)memcpy(&y[1 * Y_ROW], c, UNITS * sizeof(c[0]));
-}
-
-/* states: LSTM, 1 step of 4 elements, 3 units. */
-LSTM_CODE_ATTR static void lstm_states(const float *x, const float *initial_h, const float *initial_c, float *y,
-    float *states)
-{
-    lstm_states_sequence(x, initial_h, initial_c, y, states);
+    lstm_run_recurrent(&layer, lstm_states_step, x, h, c, y, states);
 }
 
 /* states.0: LSTM. */

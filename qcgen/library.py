@@ -21,6 +21,7 @@ FILES = (
     "float32.h",
     "activations.h",
     "dynamic.h",
+    "recurrent.h",
     "dynamic_lstm.h",
     "layer_norm.h",
     "instance_norm.h",

@@ -140,7 +140,7 @@ def test_what_is_not_a_number_stays_none(name):
     ("name", "right", "wrong"),
     [
         ("lstm", "return p * value / q;", "return p * value / q * 1.0002f;"),
-        ("gru", "of_x[1] + bias[1]", "(of_x[1] + 1e-7f) + bias[1]"),
+        ("gru", "sums[RESET] + bias[RESET]", "(sums[RESET] + 1e-7f) + bias[RESET]"),
         (
             "gru late",
             "p = layer_rounded(p * square) + 4.8935",

@@ -1,32 +1,10 @@
 /* An LSTM of one sequence whose scales are found at run time, with onnxruntime's operations in their order. */
 #pragma once
-#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include "compiler.h"
 #include "dynamic.h"
 #include "float32.h"
-
-/* What a layer is: weights in rows, for each gate of each unit of each direction. */
-struct qcgen_dynamic_lstm {
-    const int8_t *input_weights; /* less their zero points; NULL: `input_words` has them */
-    const int16_t *input_words; /* the same where a byte is too short */
-    const int8_t *state_weights; /* of the state; NULL: `state_words` has them */
-    const int16_t *state_words;
-    const float *input_scale; /* of each row */
-    const float *state_scale;
-    const float *bias; /* what is added to the sums of each row */
-    const float *initial_h; /* what h starts with in each direction; NULL: zeros, or what the caller gives */
-    const float *initial_c; /* the same of the cell */
-    int32_t steps; /* of time */
-    int32_t inputs; /* elements of x in a step */
-    int32_t units; /* elements of h */
-    int32_t directions; /* 1 or 2; the second one begins with the last step */
-    int32_t reverse; /* 1: the first one does, too */
-    int32_t keeps_states; /* 1: h after each step is a row of y */
-    int32_t last_row; /* of y: h after the last step; below 0: none */
-    int32_t cell_row; /* the same of the cell */
-};
+#include "recurrent.h"
 
 /* Codes less the zero point, for numbers by their extremes, 0 included; returns the scale. */
 static float qcgen_dynamic_factors(const float *x, int32_t count, int16_t *factors)
@@ -72,7 +50,7 @@ static QCGEN_INLINE int32_t qcgen_dynamic_products_s16(const int16_t *factors, c
 }
 
 /* One step of time of a direction: h and the cell c change. Each operation is rounded by itself. */
-QCGEN_NOINLINE static void qcgen_dynamic_lstm_step(const struct qcgen_dynamic_lstm *layer, int32_t direction,
+QCGEN_NOINLINE static void qcgen_dynamic_lstm_step(const struct qcgen_recurrent *layer, int32_t direction,
     const int16_t *x, float x_scale, const int16_t *state, float state_scale, float *h, float *c)
 {
     enum { INPUT, OUTPUT, FORGET, CELL, GATES };
@@ -99,57 +77,33 @@ QCGEN_NOINLINE static void qcgen_dynamic_lstm_step(const struct qcgen_dynamic_ls
     }
 }
 
-/*
- * The sequence x of codes in one direction. `states` has room for h, c, and two bytes for each input and each unit;
- * `initial_h` and `initial_c` are NULL or what these start with.
- */
-static QCGEN_INLINE void qcgen_dynamic_lstm_sequence(const struct qcgen_dynamic_lstm *layer, int32_t direction,
-    const uint8_t *x, float x_scale, int32_t zero_point, const float *initial_h, const float *initial_c, float *y,
-    float *states)
+/* The codes of a sequence, and what they mean. */
+struct qcgen_dynamic_sequence {
+    const uint8_t *codes;
+    float scale;
+    int32_t zero_point;
+};
+
+/* The same with the codes of x from `at` on; behind the cell there are two bytes for each input and each unit. */
+static QCGEN_INLINE void qcgen_dynamic_lstm(
+    const struct qcgen_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *c)
 {
-    const int32_t steps = layer->steps, inputs = layer->inputs, units = layer->units;
-    const int32_t y_row = layer->directions * units;
-    const size_t bytes = (size_t)units * sizeof(float);
-    float *const h = states;
-    float *const c = h + units;
-    int16_t *const of_x = (int16_t *)(void *)(c + units);
-    int16_t *const of_h = of_x + inputs;
+    const struct qcgen_dynamic_sequence *const sequence = x;
+    int16_t *const of_x = (int16_t *)(void *)(c + layer->units);
+    int16_t *const of_h = of_x + layer->inputs;
+    const float h_scale = qcgen_dynamic_factors(h, layer->units, of_h);
 
-    for (int32_t j = 0; j < units; j++) {
-        h[j] = initial_h ? initial_h[j] : 0.0f;
-        c[j] = initial_c ? initial_c[j] : 0.0f;
+    for (int32_t k = 0; k < layer->inputs; k++) {
+        of_x[k] = (int16_t)((int32_t)sequence->codes[at + k] - sequence->zero_point);
     }
-    for (int32_t step = 0; step < steps; step++) {
-        const int32_t t = direction == 1 || layer->reverse ? steps - 1 - step : step;
-        const float h_scale = qcgen_dynamic_factors(h, units, of_h);
-
-        for (int32_t k = 0; k < inputs; k++) {
-            of_x[k] = (int16_t)((int32_t)x[t * inputs + k] - zero_point);
-        }
-        qcgen_dynamic_lstm_step(layer, direction, of_x, x_scale, of_h, h_scale, h, c);
-        if (layer->keeps_states) {
-            (void)memcpy(y + t * y_row, h, bytes);
-        }
-    }
-    if (layer->last_row >= 0) {
-        (void)memcpy(y + layer->last_row * y_row, h, bytes);
-    }
-    if (layer->cell_row >= 0) {
-        (void)memcpy(y + layer->cell_row * y_row, c, bytes);
-    }
+    qcgen_dynamic_lstm_step(layer, direction, of_x, sequence->scale, of_h, h_scale, h, c);
 }
 
-/* All directions of a layer; `h` and `c` are NULL or what states start with that are not constants. */
-static QCGEN_INLINE void qcgen_run_dynamic_lstm(const struct qcgen_dynamic_lstm *layer, const uint8_t *x, float x_scale,
+/* A layer over codes; `h` and `c` are NULL or what states start with that are no constants. */
+static QCGEN_INLINE void qcgen_run_dynamic_lstm(const struct qcgen_recurrent *layer, const uint8_t *x, float x_scale,
     int32_t zero_point, const float *h, const float *c, float *y, float *states)
 {
-    const float *const initial_h = layer->initial_h ? layer->initial_h : h;
-    const float *const initial_c = layer->initial_c ? layer->initial_c : c;
+    const struct qcgen_dynamic_sequence sequence = { x, x_scale, zero_point };
 
-    for (int32_t direction = 0; direction < layer->directions; direction++) {
-        const int32_t at = direction * layer->units;
-
-        qcgen_dynamic_lstm_sequence(layer, direction, x, x_scale, zero_point, initial_h ? initial_h + at : NULL,
-            initial_c ? initial_c + at : NULL, y + at, states);
-    }
+    qcgen_run_recurrent(layer, qcgen_dynamic_lstm, &sequence, h, c, y, states);
 }

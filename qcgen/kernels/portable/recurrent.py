@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import BLOCK, GATES, Float32s, GateWeights, Int64s, IntegerLstm, Operator, Recurrent, Tensor
+from qcgen.ir.program import BLOCK, Float32s, GateWeights, Int64s, IntegerLstm, Operator, Recurrent, Tensor
 from qcgen.ir.types import Array, DType
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -21,45 +21,14 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Rows(Context):
-    """Weights of some gates of all units, what they are multiplied by, and the numbers of these gates."""
+    """Weights of some gates of all units, and what they are multiplied by."""
 
     role: str  # of the table, and of the function that sums up
-    gates: tuple[int, ...]  # by their number among all gates
+    of: str  # what is multiplied by weights, in words
     c_type: str  # of a weight
     zero_point: int  # of codes
-    scale: float | None  # the one of all codes
-    has_scales: bool  # one for each gate of each unit
-    is_chunked: bool  # products are summed in blocks, of float weights
-    is_added: bool  # their sums to numbers that are there
-    terms: str  # what is multiplied by weights: INPUTS or UNITS numbers
-    of: str  # the same in words
-
-
-@dataclass(frozen=True)
-class States(Context):
-    """What states start with, and which of them y holds."""
-
-    starts: tuple[str, ...]  # initial states: "h", "c"
-    given: tuple[str, ...]  # those that are parameters
-    constant: tuple[str, ...]  # those that are tables
-    keeps_states: bool  # those after each step are y's first rows
-    last_row: int | None  # of y: the last state
-    cell_row: int | None  # of y: the last cell
-
-    @classmethod
-    def of(cls, op: Recurrent, setting: Setting) -> States:
-        """Those of an operator."""
-        found = _initial_states(op)
-        is_constant = {name: state.name in setting.constants for name, state in found.items()}
-        steps = op.x.shape[0] if op.keeps_states else 0
-        return cls(
-            starts=tuple(found),
-            given=tuple(name for name in found if not is_constant[name]),
-            constant=tuple(name for name in found if is_constant[name]),
-            keeps_states=op.keeps_states,
-            last_row=steps if op.keeps_last else None,
-            cell_row=steps + op.keeps_last if op.keeps_cell else None,
-        )
+    scales: str  # the table of those of each gate of each unit, "" if one scale is that of all
+    gates: Struct
 
 
 @dataclass(frozen=True)
@@ -68,22 +37,11 @@ class RecurrentContext(Context):
 
     template: ClassVar[str] = "kernels/portable/recurrent.c.jinja"
 
-    kind: str  # "lstm" or "gru"
-    letters: str  # the gates, in ONNX's words
-    steps: int  # of time
-    batch: int  # sequences
-    directions: int  # 1 or 2
-    inputs: int  # elements of x in a step
-    units: int  # elements of a state
+    size: str  # in words
+    step: str  # the library's function for a step of time
     rows: tuple[Rows, ...]  # those of the input, those of the state, those of the state that the reset gate multiplies
-    is_late: bool  # the reset gate multiplies the sum over the state, not the state
-    has_backward: bool  # some direction begins with the last step
-    x_step: int  # elements of x from one step to the next
-    y_row: int  # the same of y
-    states: States  # the first and the last ones
-    clip: tuple[float, float] | None  # bounds of what activations are given
-    couples: bool  # the forget gate is 1 less the input gate
-    block: int  # products that are summed by themselves
+    layer: Struct
+    given: tuple[str, ...]  # initial states that are parameters: "h", "c"
 
 
 def why_not_recurrent(op: Operator, _setting: Setting) -> str | None:
@@ -98,57 +56,61 @@ def prepare_recurrent(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Recurrent)
     late = op.kind == "lstm" or op.state_bias is not None
     every = tuple(range(op.gates))
-    parts = [("input", op.weights, every, "INPUTS", "the step's input")]
-    parts.append(("state", op.state_weights, every if late else every[:2], "UNITS", "the state"))
-    parts += [] if late else [("reset", op.state_weights, every[2:], "UNITS", "the state times the reset gate")]
-    packed = [_packed(op.kind, *part) for part in parts]
-    context = RecurrentContext(
-        kind=op.kind,
-        letters=GATES[op.kind],
-        steps=op.x.shape[0],
-        batch=op.x.shape[1],
-        directions=len(op.reverses),
-        inputs=op.x.shape[2],
-        units=op.units,
-        rows=tuple(rows for rows, _ in packed),
-        is_late=op.state_bias is not None,
-        has_backward=any(op.reverses),
-        x_step=op.x.shape[1] * op.x.shape[2],
-        y_row=len(op.reverses) * op.x.shape[1] * op.units,
-        states=States.of(op, setting),
-        clip=None if op.clip is None else (-op.clip, op.clip),
-        couples=op.couples,
-        block=BLOCK,
-    )
-    constants = [table for _, tables in packed for table in tables] + [by_unit("bias", op.bias, "what sums start with")]
+    parts = [("input", op.weights, every, "the step's input")]
+    parts.append(("state", op.state_weights, every if late else every[:2], "the state"))
+    parts += [] if late else [("reset", op.state_weights, every[2:], "the state times the reset gate")]
+    packed = [_packed(*part) for part in parts]
+    starts = [by_unit("bias", op.bias, "what sums start with")]
     if op.state_bias is not None:
         meaning = "what the reset gate multiplies besides the sum over the state, by units."
-        constants.append(Constants("state_bias", "float", op.state_bias, meaning))
-    constants += initial_tables(op, setting)
+        starts.append(Constants("state_bias", "float", op.state_bias, meaning))
+    starts += initial_tables(op, setting)
+    context = RecurrentContext(
+        size=_size_in_words(op),
+        step="recurrent_late_gru" if op.state_bias is not None else f"recurrent_{op.kind}",
+        rows=tuple(rows for rows, _ in packed),
+        layer=_layer(op, starts),
+        given=_given(op, setting),
+    )
     buffers = 3 if op.kind == "lstm" else 2 if late else 4
     scratch = (Scratch(buffers * op.units * FLOAT_BYTES, FLOAT_BYTES),)
-    return Prepared(tuple(constants), context, scratch, Certificate())
+    constants = (*(table for _, tables in packed for table in tables), *starts)
+    return Prepared(constants, context, scratch, Certificate())
 
 
-def _packed(
-    kind: str, role: str, weights: GateWeights, gates: tuple[int, ...], terms: str, of: str
-) -> tuple[Rows, list[Constants]]:
+def _packed(role: str, weights: GateWeights, gates: tuple[int, ...], of: str) -> tuple[Rows, list[Constants]]:
     codes = weights.codes[:, list(gates)]
     directions, count, units, length = codes.shape
     table = codes.transpose(0, 2, 3, 1).reshape(directions * units, length * count)
-    letters = "a gate" if count == 1 else f"{count} gates"
-    meaning = f"by units, then by elements of {of}, the weights of {letters}."
-    tables = [Constants(f"{role}_weights", DType.of(codes).c, table, meaning)]
-    scale = None if weights.scale is None else weights.scale[:, list(gates)]
-    is_one = scale is not None and bool((scale == scale.flat[0]).all())
-    if scale is not None and not is_one:
-        tables.append(by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
-    one = float(scale.flat[0]) if scale is not None and is_one else None
-    has_scales = scale is not None and not is_one
     c_type = DType.of(codes).c
-    is_chunked = scale is None and length > BLOCK
-    is_added = role != "input" and (is_chunked or kind == "gru")
-    return Rows(role, gates, c_type, weights.zero_point, one, has_scales, is_chunked, is_added, terms, of), tables
+    meaning = f"by units, then by elements of {of}, the weights of {'a gate' if count == 1 else f'{count} gates'}."
+    tables = [Constants(f"{role}_weights", c_type, table, meaning)]
+    scale = np.ones(1, np.float32) if weights.scale is None else weights.scale[:, list(gates)]
+    is_one = bool((scale == scale.flat[0]).all())
+    if not is_one:
+        tables.append(by_unit(f"{role}_scale", scale, "what sums of codes are multiplied by"))
+    numbers = {"count": count, "terms": length, "adds": int(role != "input")}
+    numbers["block"] = BLOCK if weights.scale is None else length
+    summed = Struct("gates", (), numbers, floats={"scale": float(scale.flat[0]) if is_one else 1.0})
+    return Rows(role, of, c_type, weights.zero_point, "" if is_one else f"{role}_scale", summed), tables
+
+
+def _layer(op: Recurrent, tables: Sequence[Constants]) -> Struct:
+    rows, (steps, batch, inputs) = op.x.shape[0] if op.keeps_states else 0, op.x.shape
+    numbers = {
+        "steps": steps,
+        "batch": batch,
+        "inputs": inputs,
+        "units": op.units,
+        "directions": len(op.reverses),
+        "reverse": int(op.reverses[0]),
+        "keeps_states": int(op.keeps_states),
+        "last_row": rows if op.keeps_last else -1,
+        "cell_row": rows + op.keeps_last if op.keeps_cell else -1,
+        "has_cell": int(op.kind == "lstm"),
+        "couples": int(op.couples),
+    }
+    return Struct("recurrent", tuple(table.role for table in tables), numbers, floats={"clip": op.clip or 0.0})
 
 
 def by_unit(role: str, values: Float32s, meaning: str) -> Constants:
@@ -165,6 +127,11 @@ def initial_tables(op: Recurrent, setting: Setting) -> Iterator[Constants]:
         if values is not None:
             table = values.astype(np.float32).reshape(-1)
             yield Constants(f"initial_{name}", "float", table, f"what {name} starts with, by directions and sequences.")
+
+
+def _given(op: Recurrent, setting: Setting) -> tuple[str, ...]:
+    """The initial states that are parameters of the C function."""
+    return tuple(name for name, state in _initial_states(op).items() if state.name not in setting.constants)
 
 
 def _initial_states(op: Recurrent) -> dict[str, Tensor]:
@@ -186,31 +153,16 @@ def why_not_dynamic_lstm(op: Operator, _setting: Setting) -> str | None:
 def prepare_dynamic_lstm(op: Operator, setting: Setting) -> Prepared:
     """A row of weights for each gate of each unit; zero points are subtracted from the codes of both factors."""
     assert isinstance(op, Recurrent)
-    states = States.of(op, setting)
+    given = _given(op, setting)
     bias = by_unit("bias", op.bias, "what is added to the sums")
     constants = (*_rows("input", op.weights), *_rows("state", op.state_weights), bias, *initial_tables(op, setting))
-    layer = Struct(
-        "dynamic_lstm",
-        tuple(table.role for table in constants),
-        {
-            "steps": op.x.shape[0],
-            "inputs": op.x.shape[2],
-            "units": op.units,
-            "directions": len(op.reverses),
-            "reverse": int(op.reverses[0]),
-            "keeps_states": int(op.keeps_states),
-            "last_row": -1 if states.last_row is None else states.last_row,
-            "cell_row": -1 if states.cell_row is None else states.cell_row,
-        },
-    )
-    given = [f"initial_{name}" if name in states.given else "NULL" for name in ("h", "c")]
     context = library_call(
         op,
         _size_in_words(op),
         ", ".join(
             (
                 "const uint8_t *x, const float *x_scale, const uint8_t *zero_point",
-                *(f"const float *initial_{name}" for name in states.given),
+                *(f"const float *{name}" for name in given),
                 "float *y, float *states",
             )
         ),
@@ -218,10 +170,10 @@ def prepare_dynamic_lstm(op: Operator, setting: Setting) -> Prepared:
         "x",
         "x_scale[0]",
         "zero_point[0]",
-        *given,
+        *(name if name in given else "NULL" for name in ("h", "c")),
         "y",
         "states",
-        layer=layer,
+        layer=_layer(op, constants),
     )
     reach = max(_reach(op.weights), _reach(op.state_weights))
     scratch = Scratch(2 * op.units * 4 + (op.x.shape[2] + op.units) * 2, 4)

@@ -62,13 +62,14 @@ REWRITTEN = {
     " of ai.onnx that onnxruntime's optimizer makes them of",
     "BiasGelu, FastGelu (com.microsoft)": "an Add, and Gelu",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
-    "GatherND": "at constant places",
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; not of an alpha and C at once",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
     "ReduceLogSum, ReduceLogSumExp": "reductions and functions in float, within a tolerance",
     "Swish": "x * sigmoid(alpha * x), as QuickGelu",
     "Upsample": "a Resize",
+    "Compress, GatherND, ReverseSequence, ScatterElements, ScatterND, Trilu": "at constant places, without a"
+    " reduction: a Gather, of the data and the updates in a row",
     "Constant, ConstantOfShape, Range, Shape": "computed when the model is compiled",
 }
 """Operators that the tables do not have, because rewriting makes others of them."""

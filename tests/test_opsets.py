@@ -44,11 +44,12 @@ REFUSED = {
         ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare"), "it names no axes and has noop_with_empty_axes"
     ),
     "Resize": "mode 'linear' is not supported",
+    **dict.fromkeys(("ReverseSequence", "ScatterElements", "ScatterND"), "is not supported"),  # places are inputs
     "SpaceToDepth": "mode 'CRD' is not supported",
 }
 """Why a model of this operator may be refused although the judge runs it."""
 
-OF_POSITIVE_NUMBERS = ("Log", "Sqrt")
+OF_POSITIVE_NUMBERS = ("Log", "ReduceLogSum", "Sqrt")
 
 TRUTHS_OUT = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor")
 CODES_OUT = ("ArgMax", "ArgMin", "DynamicQuantizeLinear", "QuantizeLinear", "Shape", "TopK", *TRUTHS_OUT)

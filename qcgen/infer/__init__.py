@@ -64,6 +64,7 @@ ROWS: tuple[tuple[str, str, TypeRule], ...] = (
     ("", "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean", rule(shape.reduce, 0)),
     ("", "ReduceMin ReduceProd ReduceSum ReduceSumSquare", rule(shape.reduce, 0)),
     ("", "Reshape", rule(shape.reshape, 0)),
+    ("", "ReverseSequence ScatterElements ScatterND Trilu", rule(like_first, 0)),
     ("", "Resize", rule(shape.resize, 0, keeps_rank=True)),
     ("", "Shape", rule(shape.shape, DType.INT64)),
     ("", "Slice", rule(shape.slice_, 0, keeps_rank=True)),

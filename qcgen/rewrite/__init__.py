@@ -40,6 +40,7 @@ from qcgen.rewrite.write_out import (
     compare_as_floats,
     linear_resize,
     lower_conv_transpose,
+    move_to_places,
     name_upsamples,
     resize_channels_last,
     sum_up_codes,
@@ -85,6 +86,7 @@ one table.
 LAST: tuple[Pattern, ...] = (
     compare_as_floats,
     gather_places,
+    move_to_places,
     join_gelu,
     write_out_gelus,
     add_behind_gemm,

@@ -13,7 +13,7 @@ from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate, TransposedAxis,
 from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST
-from qcgen.rewrite.fold_constants import float_constant
+from qcgen.rewrite.fold_constants import MALFORMED, Result, by_reference, float_constant
 from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize, quantization_of, weights
 from qcgen.rewrite.weights import normalization_of
 from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
@@ -214,6 +214,48 @@ def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
     if found is None:
         raise NoMatch
     return found
+
+
+# Operators that move elements to constant places take them from there.
+
+MOVED: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Compress", "GatherND", "ReverseSequence", "Trilu"), (0,)),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), (0, 2)),
+}
+"""The inputs whose elements become those of the result, by operator."""
+
+MOST_NUMBERS = 2**22
+"""The most elements that are numbered."""
+
+
+def move_to_places(wiring: Wiring, node: Node) -> Change | None:
+    """Gather, along the only axis of what is moved: what the operator makes of numbers says where each element is from.
+
+    They are numbered from 1 on; where 0 comes out, there is a zero.
+    """
+    moved = () if node.domain else MOVED.get(node.op_type, ())
+    if not moved or len(node.inputs) <= moved[-1] or node.attributes.get("reduction", "none") != "none":
+        return None
+    operands, parts, total = [wiring.constant(name) for name in node.inputs], list[str](), 1
+    steps, to, dtype = Steps(wiring, node), np.array([-1], np.int64), wiring.graph.dtype(node.inputs[0])
+    for index in moved:
+        shape = wiring.graph.value(node.inputs[index]).fixed_shape
+        if shape is None or total + prod(shape) > MOST_NUMBERS:
+            return None
+        operands[index] = np.arange(total, total + prod(shape)).reshape(shape)
+        total += prod(shape)
+        parts.append(steps.step("Reshape", node.inputs[index], steps.constant(f"shape_{index}", to)))
+    if dtype is None or any(name and array is None for name, array in zip(node.inputs, operands, strict=True)):
+        return None
+    try:
+        places = by_reference(Result(node, DType.INT64, ()), *operands)
+    except MALFORMED as malformed:
+        raise NoMatch from malformed
+    if not places.all():
+        parts.append(steps.constant("zero", np.zeros(1, dtype.numpy)))
+    row = parts[0] if len(parts) == 1 else steps.step("Concat", *parts, axis=0)
+    steps.step("Gather", row, steps.constant("places", (places - 1) % total), is_last=True, axis=0)
+    return steps.change()
 
 
 # Products of onnxruntime's optimizer that end in float become the operators that they were made of.

@@ -245,6 +245,12 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "BiasGelu": ("BiasGelu", {**X, "b": scale([0.5] * 5)}, {"domain": MICROSOFT}),
     "ReduceLogSum": ("ReduceLogSum", X, {"axes": [1]}),
     "ReduceLogSumExp": ("ReduceLogSumExp", X, {"axes": [1], "keepdims": 0}),
+    "Trilu": ("Trilu", X, {"opset": 14}),
+    "ReverseSequence": ("ReverseSequence", {"X": ("float", (3, 2, 4)), "lens": ints(3, 2)}, {}),
+    "ScatterND": ("ScatterND", {"X": ("float", (3, 4)), "at": ints(2).reshape(1, 1), "u": ("float", (1, 4))}, {}),
+    "ScatterElements": (
+        "ScatterElements", {"X": ("float", (3, 4)), "at": ints(2).reshape(1, 1), "u": scale([[1]])}, {}
+    ),
     "Gather of rows": ("Gather", {"table": random_weights((6, 3)), "indices": ("int64", (2, 2))}, {}),
     "MatMulInteger of a computed zero point": (
         "MatMulInteger", {"A": ("uint8", (2, 5)), "B": random_weights((5, 4)), "a_zero": ("uint8", ())}, {}

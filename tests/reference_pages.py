@@ -62,6 +62,7 @@ REWRITTEN = {
     " of ai.onnx that onnxruntime's optimizer makes them of",
     "BiasGelu, FastGelu (com.microsoft)": "an Add, and Gelu",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
+    "Einsum": "one tensor: a sum; two: a MatMul; without an ellipsis, or letters that stand in one operand only",
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; not of an alpha and C at once",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",

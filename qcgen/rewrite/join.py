@@ -106,7 +106,7 @@ def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
 
     Source: MatMulScaleFusion, tried with 1.32.0.
     """
-    if not _is(node, "MatMul") or any(wiring.constant(name) is not None for name in node.inputs):
+    if not _is(node, "MatMul") or node.in_float or any(wiring.constant(name) is not None for name in node.inputs):
         return None
     makers = [wiring.producers.get(name) if wiring.only_reader(name) is node else None for name in node.inputs]
     *before, behind = (_scaled(wiring, each) for each in (*makers, wiring.only_reader(node.outputs[0])))
@@ -212,7 +212,7 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
     become codes, which those of a MatMul cannot. Source: MatMulAddFusion of onnxruntime.
     """
     add = wiring.only_reader(node.outputs[0])
-    if not _is(node, "MatMul") or add is None or not _is(add, "Add"):
+    if not _is(node, "MatMul") or node.in_float or add is None or not _is(add, "Add"):
         return None
     (a, b), bias = node.inputs, _other(add, node.outputs[0])
     x, rows, w = dequantized(wiring, a), wiring.graph.value(a), wiring.graph.value(b).fixed_shape

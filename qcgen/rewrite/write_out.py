@@ -258,6 +258,59 @@ def move_to_places(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
+# Einsum of one tensor is a sum, of two a product of matrices.
+
+
+def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
+    """Einsum of letters: of one tensor ReduceSum and Transpose, of two the MatMul of matrices (m, terms) by (terms, n).
+
+    Letters of an operand differ, and each is one of the other operand or of the result. onnxruntime adds in this order.
+    """
+    given = node.attributes.get("equation", "")
+    text = given.replace(" ", "") if isinstance(given, str) else ""
+    terms, _, y = text.partition("->")
+    letters, shapes = terms.split(","), [wiring.graph.value(name).fixed_shape for name in node.inputs]
+    known = [shape for shape in shapes if shape is not None]
+    if (node.domain, node.op_type) != ("", "Einsum") or "->" not in text or not "".join((*letters, y, "a")).isalpha():
+        return None
+    if [len(each) for each in letters] != [len(shape) for shape in known] or len(letters) != len(shapes):
+        return None
+    pairs = {pair for names, shape in zip(letters, known, strict=True) for pair in zip(names, shape, strict=True)}
+    sizes, steps = dict(pairs), Steps(wiring, node)
+    if len(pairs) > len(sizes) or any(len({*names}) < len(names) for names in (*letters, y)) or not {*y} <= {*sizes}:
+        return None
+
+    def ordered(name: str, has: str, wanted: str, is_last: bool = False) -> str:
+        if has == wanted and not is_last:
+            return name
+        return steps.step("Transpose", name, is_last=is_last, perm=tuple(has.index(letter) for letter in wanted))
+
+    def shaped(name: str, *groups: str) -> str:
+        if len(m) == len(terms) == len(n) == 1:
+            return name
+        to = np.array([prod(sizes[letter] for letter in group) for group in groups], np.int64)
+        return steps.step("Reshape", name, steps.constant(f"shape_{len(steps.nodes)}", to))
+
+    if len(letters) == 1:
+        gone = np.array([index for index, letter in enumerate(letters[0]) if letter not in y], np.int64)
+        left = "".join(letter for letter in letters[0] if letter in y)
+        x = steps.step("ReduceSum", node.inputs[0], steps.constant("axes", gone), keepdims=0) if gone.size else ""
+        ordered(x or node.inputs[0], left, y, is_last=True)
+        return steps.change()
+    if len(letters) != 2 or not {*sizes} <= {*y} | ({*letters[0]} & {*letters[1]}):
+        return None
+    a, b = letters
+    both, terms = ["".join(each for each in a if each in b and (each in y) == is_kept) for is_kept in (True, False)]
+    m, n = ("".join(each for each in one if each not in other) for one, other in ((a, b), (b, a)))
+    rows = shaped(ordered(node.inputs[0], a, both + m + terms), *both, m, terms)
+    columns = shaped(ordered(node.inputs[1], b, both + terms + n), *both, terms, n)
+    product = steps.step("MatMul", rows, columns)
+    steps.nodes[-1] = replace(steps.nodes[-1], name=node.name, in_float=True, written=node.operator)
+    ordered(shaped(product, *both, *m, *n), both + m + n, y, is_last=True)
+    steps.nodes[-1] = replace(steps.nodes[-1], name=steps.fresh("ordered"), written="")
+    return steps.change()
+
+
 # Products of onnxruntime's optimizer that end in float become the operators that they were made of.
 
 CAST_TO_FLOAT = 1

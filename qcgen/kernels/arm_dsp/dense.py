@@ -19,7 +19,7 @@ For each word of the image there is one word of weights for each channel in both
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import ClassVar
@@ -438,31 +438,6 @@ def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
         inner_indent=INDENT * (1 + g.rank),
         x_image=images(g).x_image,
     )
-
-
-def _products(words: PackedConstants) -> tuple[str, ...]:
-    """The functions that load weights, multiply and add, and part sums of channels that share words."""
-    needed = {name for segment in words.segments for name in _products_of(segment)}
-    return ("dsp", "dsp_dot", "dsp_difference", "dsp_winograd_dot", *sorted(needed))
-
-
-def _products_of(segment: Segment) -> tuple[str, ...]:
-    assert isinstance(segment, DenseSegment)
-    quad = {
-        ("shared", 6): ("dsp_winograd_dot_four", "dsp_winograd_dot_two"),
-        ("shared", 4): ("dsp_winograd_dot_four",),
-        ("shared", 2): ("dsp_winograd_dot_two",),
-        ("bytes", 4): ("dsp_winograd_dot_four_bytes",),
-        ("bytes", 2): ("dsp_winograd_dot_bytes",),
-        ("bytes", 1): ("dsp_winograd_dot_bytes",),
-        ("nibbles", 4): ("dsp_dot_bytes", "dsp_dot_nibbles"),
-    }
-    needed: tuple[str, ...] = ("dsp_load_two",) if segment.width > 1 else ()
-    needed += quad[segment.form, segment.width] if segment.has_quad else ()
-    if segment.step_words == 2 and segment.steps.total:
-        needed += ("dsp_winograd_dot_six", "dsp_winograd_dot_six_rest")
-    parting: Mapping[Form, str] = {"shared": "dsp_upper", "nibbles": "dsp_part_nibbles"}
-    return needed + ((parting[segment.form],) if segment.form in parting else ())
 
 
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x89b54aa9
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x457d84ea
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -60,6 +60,16 @@ struct conv_4_bits_cortex_m4_arena_behind {
 #define CONV_4_BITS_CORTEX_M4_NOINLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_4_BITS_CORTEX_M4_NOINLINE CONV_4_BITS_CORTEX_M4_CODE_ATTR
+#endif
+
+#if defined(__clang__)
+/* no copy for each layer */
+#define CONV_4_BITS_CORTEX_M4_SHARED CONV_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline))
+#elif defined(__GNUC__)
+/* no copy for each layer */
+#define CONV_4_BITS_CORTEX_M4_SHARED CONV_4_BITS_CORTEX_M4_CODE_ATTR __attribute__((noinline, noclone))
+#else
+#define CONV_4_BITS_CORTEX_M4_SHARED CONV_4_BITS_CORTEX_M4_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -357,6 +367,26 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_step_nibbles_
     conv_4_bits_cortex_m4_dsp_add_int16(x, z, conv_4_bits_cortex_m4_dsp_even_u8(word), &a[3], &b[3]);
 }
 
+/* The sum of the elements of one of two windows whose pairs alternate; `words`: of both, a multiple of 4. Gcc 12 for
+   x86-64 would lose parts of two such sums if it inlined and vectorised both. */
+CONV_4_BITS_CORTEX_M4_SHARED static int32_t conv_4_bits_cortex_m4_dsp_sum_of_elements(const int32_t *pairs,
+    int32_t words)
+{
+    const int32_t ones = 0x00010001; /* a pair */
+    int32_t i = 0, sum = 0;
+
+    for (; i < words % 16; i += 4) {
+        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2], ones, conv_4_bits_cortex_m4_dsp_dot(pairs[i], ones, sum));
+    }
+    for (; i < words; i += 16) {
+        CONV_4_BITS_CORTEX_M4_UNROLLED
+        for (int32_t k = 0; k < 16; k += 2) {
+            sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + k], ones, sum);
+        }
+    }
+    return sum;
+}
+
 /*
  * conv_4_bits_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points'
  * share; weights, 4 bits each, two of each of four channels in a word; multipliers, x_scale * w_scale / y_scale in
@@ -413,29 +443,6 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_two_codes(
     out[NEXT] = conv_4_bits_cortex_m4_conv1_code(b, multiplier);
 }
 
-/*
- * The sum of the elements of one of two windows whose pairs alternate. Not inlined, because gcc 12 for x86-64 loses
- * parts of two such sums that it vectorises together.
- */
-CONV_4_BITS_CORTEX_M4_NOINLINE static int32_t conv_4_bits_cortex_m4_conv1_elements(const int32_t *pairs)
-{
-    const int32_t ONES = 0x00010001; /* a pair */
-    int32_t sum = 0;
-
-    for (int32_t i = 0; i < 4 * 18; i += 18) {
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 1], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 2], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 3], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 4], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 5], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 6], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 7], ONES, sum);
-        sum = conv_4_bits_cortex_m4_dsp_dot(pairs[i + 2 * 8], ONES, sum);
-    }
-    return sum;
-}
-
 /* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
 CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1_sums4(
     const int32_t *xs, const int32_t *constants, const int32_t *shared, int32_t *sums)
@@ -482,8 +489,8 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_channels4
 {
     const int32_t *constants = conv_4_bits_cortex_m4_conv1_constants;
     /* What is subtracted from the four sums of every block of four channels: weights are stored less a constant. */
-    const uint32_t elements_a = (uint32_t)conv_4_bits_cortex_m4_conv1_elements(pairs);
-    const uint32_t elements_b = (uint32_t)conv_4_bits_cortex_m4_conv1_elements(pairs + 1);
+    const uint32_t elements_a = (uint32_t)conv_4_bits_cortex_m4_dsp_sum_of_elements(pairs, 2 * 36);
+    const uint32_t elements_b = (uint32_t)conv_4_bits_cortex_m4_dsp_sum_of_elements(pairs + 1, 2 * 36);
     const int32_t shared[] = {
         (int32_t)(elements_a * (uint32_t)(2184)),
         (int32_t)(elements_a * (uint32_t)(2056)),

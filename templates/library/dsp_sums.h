@@ -158,3 +158,22 @@ static QCGEN_INLINE void qcgen_dsp_step_nibbles_4(const int32_t **xs, const int3
     qcgen_dsp_add_int16(x, z, word, &a[1], &b[1]);
     qcgen_dsp_add_int16(x, z, qcgen_dsp_even_u8(word), &a[3], &b[3]);
 }
+
+/* The sum of the elements of one of two windows whose pairs alternate; `words`: of both, a multiple of 4. Gcc 12 for
+   x86-64 would lose parts of two such sums if it inlined and vectorised both. */
+QCGEN_SHARED static int32_t qcgen_dsp_sum_of_elements(const int32_t *pairs, int32_t words)
+{
+    const int32_t ones = 0x00010001; /* a pair */
+    int32_t i = 0, sum = 0;
+
+    for (; i < words % 16; i += 4) {
+        sum = qcgen_dsp_dot(pairs[i + 2], ones, qcgen_dsp_dot(pairs[i], ones, sum));
+    }
+    for (; i < words; i += 16) {
+        QCGEN_UNROLLED
+        for (int32_t k = 0; k < 16; k += 2) {
+            sum = qcgen_dsp_dot(pairs[i + k], ones, sum);
+        }
+    }
+    return sum;
+}

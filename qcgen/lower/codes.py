@@ -155,8 +155,16 @@ def product_of_codes(
     product = replace(product, w_zero_point=zeros, bias=bias)
     if is_wide:
         return _rounded_once(product, x_scale, by.scale, y_scale)
+    if is_in_float(source.node, source.graph) and not is_qgemm(source) and may_wrap(product):
+        return None
     bounds = quantization_of(y).zero_point, y.dtype.low, y.dtype.high
     return replace(product, epilogue=Requantize(per_channel(scale, channels), *bounds))
+
+
+def may_wrap(conv: Conv) -> bool:
+    """Whether sums of codes may leave int32, as those of numbers do not."""
+    channels = conv.geometry.in_channels
+    return accumulators(conv, *(np.full(channels, end) for end in (conv.x.dtype.low, conv.x.dtype.high))).wraps
 
 
 def _rounded_once(conv: Conv, x_scale: np.float32, w_scale: Float32s, y_scale: np.float32) -> Conv:
@@ -185,8 +193,8 @@ RELATIVE_SLACK, ABSOLUTE_SLACK = 1e-2, 1e-6
 def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | None:
     """The bias as onnxruntime adds it to codes of 8 bits, None if it has no good form in int32.
 
-    int32 codes in units of the accumulator are taken as they are; those of QGemm always, whose scale onnxruntime does
-    not compare. Floats are divided by the unit in float32 and rounded half to even. Codes in other units are rescaled.
+    int32 codes are taken as they are where onnxruntime does so: in units of the accumulator, and always by QGemm, which
+    does not compare scales. Floats are divided by the unit in float32 and rounded half to even. Others are rescaled.
     """
     if source.node.op_type in SPELT_WITH_CODES:
         return equal_rows(source.array(BIASES[source.node.op_type]))
@@ -200,7 +208,7 @@ def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | No
     if not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
         return None
     is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
-    if is_plain and (is_qgemm(source) or is_in_units(scale, unit)):
+    if is_plain and (is_qgemm(source) or not is_in_float(source.node, source.graph)):
         return codes
     exact = (codes.astype(np.float64) - zero_point) * scale.astype(np.float64) / unit.astype(np.float64)
     rounded = np.rint(exact)
@@ -210,14 +218,24 @@ def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | No
 def is_qgemm(source: Source) -> bool:
     """Whether onnxruntime computes a Gemm in integers: with zero points, and no QuantizeLinear beside another reader.
 
-    It has no kernel for int8 by uint8, nor for y of another type than x. Source: models as 1.32.0 optimizes them.
+    It has no kernel for int8 by uint8, nor for y of another type than x, but y are numbers where QuantizeLinear stands
+    farther behind. Source: models as 1.32.0 optimizes them.
     """
     makers = [source.dequantized(index) for index in (0, 1)] if source.node.op_type == "Gemm" else []
     types = [maker.tensor(0).dtype for maker in makers if maker is not None and maker.has(2)]
-    if len(types) < 2 or types == [DType.INT8, DType.UINT8]:
+    if len(types) < 2 or types == [DType.INT8, DType.UINT8] or _has_numbers(source):
         return False
-    y, readers = source.quantized(*CODES), source.graph.readers.get(source.node.outputs[0], ())
-    return y.dtype is types[0] if y else all(reader.op_type != "QuantizeLinear" for reader in readers)
+    y, quantize = source.quantized(*CODES), source.graph.quantizer(source.node)
+    readers = source.graph.readers.get(source.node.outputs[0], ())
+    if y is None or quantize is None:
+        return all(reader.op_type != "QuantizeLinear" for reader in readers)
+    return quantize.in_float or y.dtype is types[0]
+
+
+def _has_numbers(source: Source) -> bool:
+    """Whether onnxruntime has numbers where a product reads codes here, or has codes of fewer than 8 bits there."""
+    makers = [maker.node for index in (0, 1) if (maker := source.dequantized(index))]
+    return source.node.in_float or any(each.in_float or each.inputs[0] in source.graph.narrow for each in makers)
 
 
 def is_in_units(scale: Array, unit: Float32s) -> bool:
@@ -301,12 +319,7 @@ def is_sum_of_numbers(source: Source) -> bool:
 
     Elsewhere it makes QGemm of it; MatMulIntegerToFloat has been written out.
     """
-    if source.node.op_type in SPELT_WITH_CODES:
-        return False
-    makers = [maker for index in (0, 1) if (maker := source.dequantized(index))]
-    if any(maker.node.in_float or maker.node.inputs[0] in source.graph.narrow for maker in makers):
-        return True
-    return not is_qgemm(source)
+    return source.node.op_type not in SPELT_WITH_CODES and not is_qgemm(source)
 
 
 def _has_lists(graph: Graph, nodes: Sequence[Node]) -> bool:

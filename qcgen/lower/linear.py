@@ -38,9 +38,9 @@ from qcgen.lower.codes import (
     ends_of,
     equal_rows,
     has_bias,
-    is_in_units,
     is_qgemm,
     is_sum_of_numbers,
+    may_wrap,
     narrow_ends,
     per_channel,
     place_of,
@@ -326,8 +326,13 @@ def _of_codes(source: Source, product: Conv, axis: int, alpha: float = 1.0) -> t
     with np.errstate(over="ignore", under="ignore"):
         scale = float(np.float32(alpha) * np.float32(quantization_of(a).scale) * by.scale.reshape(()))
     acc = source.inner("accumulators", DType.INT32, y.shape, Quantization(scale, 0))
-    raw = _product(source, x, acc, quantization_of(x).zero_point, b, RawAccumulator())
-    return (*before, raw, Dequantize(*source.called, acc, y, is_sum_of_numbers(source)))
+    in_float, zero_point = is_sum_of_numbers(source), quantization_of(x).zero_point
+    raw = _product(source, x, acc, zero_point, b, RawAccumulator())
+    return None if in_float and may_wrap(raw) else (*before, raw, Dequantize(*source.called, acc, y, in_float))
+
+
+ULPS = 2.0**-22
+"""How far the scale of a bias may be off the accumulator's unit by rounding."""
 
 
 def _int32_row(source: Source, columns: int) -> Array | None:
@@ -344,5 +349,5 @@ def _int32_row(source: Source, columns: int) -> Array | None:
     assert x is not None, "x is dequantized from codes"
     is_row = codes.size in (1, columns) and codes.shape[-1:] in ((), (1,), (columns,))
     unit = np.float32(quantization_of(x).scale) * weights.scale
-    is_meant = is_qgemm(source) or is_in_units(scale, unit)
+    is_meant = is_qgemm(source) or np.allclose(scale, unit, rtol=ULPS, atol=0)
     return codes if is_row and is_meant and DType.of(codes) is DType.INT32 else None

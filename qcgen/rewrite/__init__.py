@@ -31,6 +31,7 @@ from qcgen.rewrite.quantization import (
     clamp_earlier,
     dequantize_later,
     drop_clamps,
+    name_clamped,
     quantize_earlier,
 )
 from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
@@ -130,7 +131,8 @@ def rewrite(graph: Graph) -> Graph:
     halves = in_float32(graph)
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
-        graph = without_unused(_fused(_fused(_with_pairs_joined(graph), FIRST, budget), PATTERNS, budget))
+        first = apply(_fused(_with_pairs_joined(graph), FIRST, budget), name_clamped)
+        graph = without_unused(_fused(first, PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
     last: tuple[Pattern, ...] = (partial(resize_channels_last, resizes), *LAST)
     for pattern in last:

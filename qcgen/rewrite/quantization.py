@@ -380,6 +380,35 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     return Change(node, (*earlier, moved[0]), remove=(quantize,), constants=moved[1], again=again)
 
 
+def name_clamped(wiring: Wiring, node: Node) -> Change | None:
+    """A product that onnxruntime leaves in float: a Relu or Clip, with one reader, alone reads it.
+
+    Unless that is a QuantizeLinear whose codes end with the bounds. A Relu in front of a Clip is part of it. What
+    quantizes to fewer than 8 bits keeps a product in float, too. Source: NodeGroupSelector::GetQDQSelection.
+    """
+    if node.in_float or node.domain or node.op_type not in ("Gemm", "MatMul"):
+        return None
+    last, low, is_clamped, bounds = node, float("-inf"), False, None
+    reader = wiring.only_reader(node.outputs[0])
+    for op_type in ("Relu", "Clip"):
+        if reader is not None and (reader.domain, reader.op_type) == ("", op_type):
+            last, is_clamped, bounds = reader, True, clamp_of(wiring, reader)
+            reader = wiring.only_reader(reader.outputs[0])
+            if bounds is not None:
+                low = max(low, bounds.low)
+    is_read = reader is not None
+    while reader is not None and reader.op_type in CROSSED and is_movement(reader):
+        last, reader = reader, wiring.only_reader(reader.outputs[0])
+    found = quantizer(wiring, last.outputs[0])
+    if found is None:
+        is_kept = is_clamped and is_read
+    else:
+        quantize, by = found
+        ends = None if bounds is None else replace(bounds, low=low).codes(by)
+        is_kept = quantize.in_float or (is_clamped and ends != (by.dtype.low, by.dtype.high))
+    return Change(node, (replace(node, in_float=True),)) if is_kept else None
+
+
 MAKE_NAN = frozenset({"Div", "Log", "Pow", "Sqrt"})
 """Operators that may give NaN for finite numbers."""
 

@@ -93,11 +93,12 @@ def _run(args: argparse.Namespace) -> int:
         rejected += [model] * len(rejections)
         _print_rejections(model, rejections)
     passed = not rejected and all(subject.verification.is_right for subject in verified)
+    is_judged = not any(subject.verification.judge.is_silent for subject in verified)
     if args.json:
-        print(_json(verified, rejected, passed))
+        print(_json(verified, rejected, passed and is_judged))
     elif verified:
         print(fitted(_totals(verified, passed, is_quiet=args.quiet)))
-    return 0 if passed else 1
+    return 0 if passed and is_judged else 1
 
 
 def _subjects(args: argparse.Namespace, model: str) -> tuple[list[Artifact], list[ModelRejected]]:
@@ -163,7 +164,8 @@ def _node(artifact: Artifact) -> str | None:
 def _totals(verified: list[Verified], passed: bool, *, is_quiet: bool) -> str:
     from qcgen.cli.verify_text import totals, verdict
 
-    return verdict(passed) if is_quiet else f"{totals(verified)}\n{verdict(passed)}"
+    last = verdict(passed, (subject.verification.judge for subject in verified))
+    return last if is_quiet else f"{totals(verified)}\n{last}"
 
 
 def _json(verified: list[Verified], rejected: list[str], passed: bool) -> str:

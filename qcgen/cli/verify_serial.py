@@ -58,8 +58,11 @@ def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
                 if not (args.json or args.quiet):
                     print(text(args.serial, verified[-1]), flush=True)
     passed = not rejected and all(each.verification.is_right for each in verified)
-    print(_json(args.serial, verified, rejected, passed) if args.json else verdict(passed))
-    return 0 if passed else 1
+    judges_heard = [each.verification.judge for each in verified]
+    is_judged = not any(judge.is_silent for judge in judges_heard)
+    is_passed = passed and is_judged
+    print(_json(args.serial, verified, rejected, is_passed) if args.json else verdict(passed, judges_heard))
+    return 0 if is_passed else 1
 
 
 def _verified(

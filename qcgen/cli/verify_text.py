@@ -135,9 +135,12 @@ def totals(verified: Sequence[Verified]) -> str:
     return "\n".join(lines)
 
 
-def verdict(passed: bool) -> str:
+def verdict(passed: bool, judgements: Iterable[Judgement]) -> str:
     """The last word of a verification."""
-    return "PASS" if passed else "FAIL"
+    silent = next((each.oracle for each in judgements if each.is_silent), None)
+    if not passed or silent is None:
+        return "PASS" if passed else "FAIL"
+    return f"NOT JUDGED: {silent} compared no output; they equal the reference"
 
 
 def _common(results: Sequence[Verification]) -> list[str]:

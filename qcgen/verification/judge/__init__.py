@@ -63,6 +63,11 @@ class Judgement:
     unjudged: int = 0
     first: Difference | None = None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it was asked and compared nothing."""
+        return bool(self.cases + self.unjudged) and not self.outputs
+
 
 class Judge:
     """Hears what the C gave, case after case; ``judgement`` is what it said so far."""

@@ -63,7 +63,8 @@ class Rules:
         """Codes that may be one more or less: not computed as the judge does, or by rounded numbers."""
         loose: set[str] = set()
         for op in self.program.operators:
-            is_moved = isinstance(op, Movement | MaxPool) and any(self._is_hidden(x.name, loose) for x in inputs_of(op))
+            moves = isinstance(op, Movement | MaxPool | Lookup)
+            is_moved = moves and any(self._is_hidden(x.name, loose) for x in inputs_of(op))
             if not op.y.dtype.is_float and (is_moved or self._is_loose(op)):
                 loose.add(op.y.name)
         return frozenset(loose)
@@ -112,7 +113,14 @@ class Rules:
                 x.name in lost or self._is_hidden(x.name, self.loose) for x in inputs_of(op)
             ):
                 lost.add(op.y.name)
-        return tuple(tensor.name for tensor in self.program.outputs if tensor.name in lost)
+        return tuple(tensor.name for tensor in self.program.outputs if self._is_lost(tensor, lost))
+
+    def _is_lost(self, tensor: Tensor, lost: Collection[str]) -> bool:
+        """Whether a tensor is one of these, and is not just dequantized from loose codes, and moved."""
+        op = self._producers.get(tensor.name)
+        if tensor.name in lost and isinstance(op, Movement):
+            return any(self._is_lost(x, lost) for x in inputs_of(op))
+        return tensor.name in lost and not (isinstance(op, Dequantize) and op.x.name in self.loose)
 
     @property
     def criterion(self) -> str:
@@ -140,6 +148,9 @@ class Rules:
         if isinstance(op, Movement | MaxPool):
             made = (self._producers[x.name] for x in inputs_of(op) if self._is_hidden(x.name, self.loose))
             return max((float(np.max(self._rounded(each, values, allowed))) for each in made), default=0.0)
+        if isinstance(op, Lookup) and self.is_exact and self._is_hidden(op.x.name, self.loose):
+            apart = 1 + float(np.max(self._rounded(self._producers[op.x.name], values, allowed)))
+            return max(min(apart * float(np.abs(np.diff(op.table)).max()), MOST_CODES) - 1, 0.0)
         if isinstance(op, Conv) and isinstance(op.epilogue, Requantize) and self._has_float_weights(op):
             return np.ceil(_half_units(op, values[op.x.name]) * float(op.epilogue.scale.max()))
         error: Array | float = self._alike(op.y, values)

@@ -109,7 +109,7 @@ def channel_ranges(program: Program) -> Ranges:
     """For every tensor of integers, by name, bounds of its elements for every input of the model."""
     ranges = {tensor.name: full(tensor.dtype) for tensor in program.inputs if has_range(tensor)}
     for name, values in program.constants.items():
-        if np.issubdtype(values.dtype, np.integer):
+        if np.issubdtype(values.dtype, np.integer) and np.can_cast(values.dtype, np.int64):
             ranges[name] = tightest(values, values)
     for op in program.operators:
         if has_range(op.y):

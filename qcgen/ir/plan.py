@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Literal
 
+import numpy as np
+
 from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
 from qcgen.ir.program import Operator, Tensor
@@ -115,6 +117,7 @@ class Table:
 
     ``role`` is what the kernel calls it, ``symbol`` its name in C. ``packed_bits``: those of a number where several lie
     in one element, else None. ``is_number``: the only element stands for the name ``role`` of a template.
+    Of float16 numbers C has the words.
     """
 
     role: str
@@ -125,10 +128,19 @@ class Table:
     packed_bits: int | None = None
     is_number: bool = False
 
+    def __post_init__(self) -> None:
+        if self.values.dtype == np.float16:
+            object.__setattr__(self, "values", self.values.view(np.uint16))
+
     @property
     def bytes(self) -> int:
         """The size in flash."""
         return int(self.values.size) * C_BYTES[self.c_type]
+
+    @property
+    def has_names(self) -> bool:
+        """Whether <math.h> is needed for its numbers: some are infinite or none."""
+        return not bool(np.isfinite(self.values).all())
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,7 @@ C_BYTES = {
     "int32_t": 4,
     "uint32_t": 4,
     "int64_t": 8,
+    "uint64_t": 8,
     "float": 4,
     "double": 8,
 }

@@ -57,6 +57,11 @@ class SelfTest:
         return "random codes" if self.is_random else self.recording
 
     @property
+    def has_names(self) -> bool:
+        """Whether inputs hold numbers that <math.h> names."""
+        return any(each.table is not None and each.table.has_names for each in self.inputs)
+
+    @property
     def basis(self) -> str:
         """BASIS in C."""
         return f"0x{BASIS:08x}u"

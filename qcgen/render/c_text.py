@@ -70,16 +70,16 @@ def int32(value: int | LayerField) -> str:
 
 
 def int64(value: int | LayerField) -> str:
-    """A number above -2^63 as a C expression of type int64_t. Raises AssertionError.
+    """A number as a C expression of type int64_t; C has no literal for the smallest one. Raises AssertionError.
 
-    >>> int64(-5)
-    'INT64_C(-5)'
+    >>> int64(-5), int64(-9223372036854775808)
+    ('INT64_C(-5)', '(-INT64_C(9223372036854775807) - 1)')
     """
     if isinstance(value, LayerField):
         return value
-    if not -(2**63) < value < 2**63:
-        raise AssertionError(f"{value} is not an int64_t that C has a literal for")
-    return f"INT64_C({value})"
+    if not -(2**63) <= value < 2**63:
+        raise AssertionError(f"{value} is not an int64_t")
+    return f"INT64_C({value})" if value > -(2**63) else f"(-INT64_C({2**63 - 1}) - 1)"
 
 
 def uint32(value: int | LayerField) -> str:
@@ -101,7 +101,7 @@ def real(value: float | LayerField) -> str:
         return value
     number = np.float32(value)
     if np.isnan(number):
-        return "NAN"
+        return "-NAN" if np.signbit(number) else "NAN"
     if np.isinf(number):
         return "INFINITY" if number > 0 else "-INFINITY"
     return _real(str(number))
@@ -202,7 +202,8 @@ def rows(table: Table) -> str:
     Each row is written by one format: networks have millions of weights.
     """
     values = table.values.reshape(table.values.shape[0], -1) if table.values.ndim > 1 else table.values.reshape(1, -1)
-    if table.c_type in ("float", "double", "int64_t") or (table.c_type == "int32_t" and values.min() == -(2**31)):
+    has_literals = table.c_type == "float" or C_BYTES[table.c_type] == 8
+    if has_literals or (table.c_type == "int32_t" and values.min() == -(2**31)):
         cells: list[list[str]] | list[list[int]] = [_literals(row, table.c_type) for row in values]
         kind, column = "s", max(len(str(text)) for row in cells for text in row)
     else:
@@ -228,7 +229,9 @@ def _literals(values: Array, c_type: str) -> list[str]:
         texts = map(str, values.astype(np.float32))
         return [_real(text) for text in texts] if np.isfinite(values).all() else [real(value) for value in values]
     if c_type == "double":
-        return [repr(float(value)) for value in values]
+        return [repr(float(value)) if np.isfinite(value) else real(value) for value in values]
+    if c_type == "uint64_t":
+        return [f"UINT64_C({value})" for value in values]
     if c_type == "int64_t":
         return [int64(value) for value in values.tolist()]
     return [int32(value) if value == -(2**31) else str(value) for value in values.tolist()]

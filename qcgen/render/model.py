@@ -143,9 +143,14 @@ def model_context(
 
 
 def _headers(plan: Plan, test: SelfTest | None, texts: Sequence[str]) -> tuple[str, ...]:
-    """What a file includes for the texts of its functions, for copies and for a self-test."""
-    copies = plan.streams or plan.moves or plan.states
-    return tuple(sorted({*standard_headers(texts), *(["string.h"] if copies else []), *(["stddef.h"] if test else [])}))
+    """What a file includes for the texts of its functions, its tables, for copies and for a self-test."""
+    tables = [*plan.initial_tables, *(table for call in plan.calls for table in call.tables)]
+    also = {
+        "math.h": any(table.has_names for table in tables),
+        "stddef.h": test is not None,
+        "string.h": bool(plan.streams or plan.moves or plan.states),
+    }
+    return tuple(sorted({*standard_headers(texts), *(name for name, is_used in also.items() if is_used)}))
 
 
 @dataclass(frozen=True)

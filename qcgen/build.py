@@ -219,7 +219,7 @@ class LoadedModel:
         array = np.asarray(feeds[name])
         if array.dtype != dtype or array.shape != shape:
             raise ValueError(f"input {name} must be {dtype} {list(shape)}, not {array.dtype} {list(array.shape)}")
-        return np.ascontiguousarray(array)
+        return np.require(array, requirements=("C", "ALIGNED"))
 
 
 def _described(ports: Sequence[Port]) -> list[NodeArg]:

@@ -96,17 +96,21 @@ def quantize(path: Path, data: Path, calibrated: int = CALIBRATED) -> Quantized:
             what = f"onnxruntime's quantizer refuses it: {text}"
             raise ModelRejected([Problem(f"file {str(path)!r}", what, "check that onnxruntime runs it")]) from error
         content = target.read_bytes()
-    return _judged(model, content, examples, used, folded)
+    return _judged(model, content, data, examples, used, folded)
 
 
-def _judged(model: ModelProto, content: bytes, examples: _Examples, used: int, folded: int) -> Quantized:
+def _judged(model: ModelProto, content: bytes, data: Path, examples: _Examples, used: int, folded: int) -> Quantized:
     """All that is said of the quantized model, by the examples that gave no ranges, or all if there are none left."""
     are_new = examples.count > used
     numbers = range(used, examples.count) if are_new else range(examples.count)
     exact = _answers(OnnxRuntime(model), model, examples, numbers, "float")
+    if (lost := np.flatnonzero(~np.isfinite(exact).all(axis=1))).size:
+        what = "the first output of the float model is not finite"
+        raise RecordingError(f"{data}: example {numbers[lost[0]]}: {what}: leave it out")
     coded = _answers(OnnxRuntime(onnx.load_from_string(content)), model, examples, numbers, "int8")
     own = _own_answers(content, examples, numbers)
-    error = float(np.sqrt(np.mean((coded - exact) ** 2) / max(np.mean(exact**2), np.finfo(np.float32).tiny)))
+    changed = np.subtract(coded, exact, dtype=np.float64)
+    error = _root_mean_square(changed) / max(_root_mean_square(exact), float(np.finfo(np.float32).tiny))
     accuracy = None
     if examples.labels is not None:
         right = examples.labels[numbers.start : numbers.stop].reshape(-1)
@@ -114,6 +118,10 @@ def _judged(model: ModelProto, content: bytes, examples: _Examples, used: int, f
         accuracy = (of_float, of_int8, of_c)
     differing = int(np.count_nonzero(coded != own))
     return Quantized(content, folded, used, len(numbers), are_new, accuracy, error, differing, own.size)
+
+
+def _root_mean_square(values: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
 def _answers(session: OnnxRuntime, model: ModelProto, examples: _Examples, numbers: range, what: str) -> Array:
@@ -163,7 +171,7 @@ def _read_examples(path: Path, wanted: Mapping[str, _Input]) -> _Examples:
     An array of another name serves if the model has one input and the file one array beside ``labels``.
     """
     arrays = recorded_arrays(path)
-    labels = next((arrays[name] for name in NO_TENSORS if name in arrays), None)
+    labels = next((np.atleast_1d(arrays[name]) for name in NO_TENSORS if name in arrays), None)
     others = {name: array for name, array in arrays.items() if name not in NO_TENSORS}
     if len(others) == len(wanted) == 1:
         others = dict(zip(wanted, others.values(), strict=True))
@@ -174,6 +182,9 @@ def _read_examples(path: Path, wanted: Mapping[str, _Input]) -> _Examples:
         if inputs[name].shape[1:] != each.shape[1:]:
             own, given = ("x".join(map(str, shape[1:])) for shape in (each.shape, inputs[name].shape))
             raise RecordingError(f"{path}: an example of {name!r} is {given or 'one number'}, the model takes {own}")
+    if labels is not None and labels.size != len(labels):
+        shape = "x".join(map(str, labels.shape))
+        raise RecordingError(f"{path}: its labels are {shape}: give one number for each example, that of its class")
     counts = {len(array) for array in inputs.values()} | ({len(labels)} if labels is not None else set())
     if len(counts) != 1:
         raise RecordingError(f"{path}: its arrays have different numbers of examples: {sorted(counts)}")

@@ -1,6 +1,7 @@
 """qcgen quantize: a float network becomes one of integers that compiles, end to end."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -149,6 +150,11 @@ DATA = {
     "other names": ({"a": images(), "b": images()}, "it has no array 'image'; it has a, b"),
     "other shape": ({"image": images().transpose(0, 2, 3, 1)}, "an example of 'image' is 8x8x2, the model takes 2x8x8"),
     "other count": ({"image": images(), "labels": np.zeros(3)}, "different numbers of examples: [3, 60]"),
+    "one-hot labels": (
+        {"image": images(), "labels": np.eye(60, 4)},
+        "its labels are 60x4: give one number for each example, that of its class",
+    ),
+    "one label": ({"image": images(), "labels": 3}, "different numbers of examples: [1, 60]"),
     "no examples": ({"image": images(0)}, "it has no examples"),
 }
 
@@ -159,6 +165,35 @@ def test_data_that_does_not_fit_is_refused(name, folder, capsys):
     np.savez("wrong.npz", **arrays)
     assert main(["quantize", "float.onnx", "--data", "wrong.npz", "-o", "network.onnx"]) == 1
     assert what in capsys.readouterr().err
+    assert not folder.joinpath("network.onnx").exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_the_error_is_a_number_whatever_the_size_of_the_data(factor):
+    from qcgen.quantize import quantize
+
+    n = helper.make_graph(
+        [helper.make_node("Conv", ["image", "w"], ["y"])],
+        "net",
+        [helper.make_tensor_value_info("image", 1, (1, *IMAGE))],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(np.ones((3, 2, 3, 3), np.float32), "w")],
+    )
+    onnx.save(helper.make_model(n, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "line.onnx")
+    np.savez("scaled.npz", image=images(4) * np.float32(factor))
+    assert 1e-4 < quantize(Path("line.onnx"), Path("scaled.npz")).error < 0.1
+
+
+def test_an_example_whose_output_overflows_is_refused(folder, capsys):
+    given = images(8)
+    given[6] *= np.float32(1e38)
+    np.savez("wrong.npz", image=given)
+    assert main(["quantize", "float.onnx", "--data", "wrong.npz", "--calibrate", "5", "-o", "network.onnx"]) == 1
+    assert (
+        "wrong.npz: example 6: the first output of the float model is not finite: leave it out"
+        in capsys.readouterr().err
+    )
     assert not folder.joinpath("network.onnx").exists()
 
 

@@ -113,12 +113,13 @@ BATCH = 1
 def fix_batch(graph: Graph, batch: int | None) -> Graph:
     """The graph with ``batch`` in place of open leading dimensions, 1 if it is None; that is noted then.
 
-    Vectors have no batch. Raises ModelRejected if the batch of the user is not positive or not that of an input.
+    Vectors have no batch. Raises ModelRejected if the batch of the user is not positive, or if no input leaves it open
+    and one has another.
     """
-    if problems := _batch_problems(graph, batch):
+    opened = [value for value in map(graph.value, graph.inputs) if _leads(value) and not isinstance(_first(value), int)]
+    if problems := _batch_problems(graph, batch, is_open=bool(opened)):
         raise ModelRejected(problems)
     size = BATCH if batch is None else batch
-    opened = [value for value in map(graph.value, graph.inputs) if _leads(value) and not isinstance(_first(value), int)]
     if not opened:
         return graph
     symbols = {_first(value) for value in opened} - {None}
@@ -130,11 +131,11 @@ def fix_batch(graph: Graph, batch: int | None) -> Graph:
     return replace(graph, values=values, notes=(*graph.notes, note) if batch is None else graph.notes)
 
 
-def _batch_problems(graph: Graph, batch: int | None) -> list[Problem]:
-    if batch is None:
-        return []
-    if batch < 1:
+def _batch_problems(graph: Graph, batch: int | None, *, is_open: bool) -> list[Problem]:
+    if batch is not None and batch < 1:
         return [Problem("batch", f"it is set to {batch}", "set it to a positive number")]
+    if batch is None or is_open:
+        return []
     hint = f"export the model with an open batch, or leave out {spelt('batch')}"
     return [
         Problem(f"input {value.name!r}", f"its first dimension is {first}, not {batch} as {spelt('batch')} says", hint)
@@ -207,9 +208,9 @@ def _between_codes(graph: Graph, node: Node) -> tuple[Node, ...]:
 def _suggestions(graph: Graph, name: str) -> str:
     names = [node.name for node in graph.nodes]
     close = get_close_matches(name, names, n=3)
-    convolutions = [repr(node.name) for node in graph.nodes if spelling_of(node) is not None]
+    convolutions = [node.name for node in graph.nodes if spelling_of(node) is not None]
+    shown, what = (convolutions, "convolutions") if convolutions else (names, "nodes")
     parts = [f"did you mean {' or '.join(map(repr, close))}?"] if close else []
-    more = f" and {len(convolutions) - 3} more" if len(convolutions) > 3 else ""
-    named = f"the model's convolutions are {', '.join(convolutions[:3])}{more}"
-    parts += [named if convolutions else "it has no convolutions"]
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    parts += [f"the model's {what} are {', '.join(map(repr, shown[:3]))}{more}" if shown else "it has no nodes"]
     return " ".join(parts)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from models import graph_model, node_model
+from onnx import helper
 from qdq import A, Chain
 
 import qcgen
@@ -51,6 +52,14 @@ def test_a_batch_that_is_fixed_stays():
         qcgen.compile(model(2, 2), batch=1)
     with pytest.raises(qcgen.ModelRejected, match="batch: it is set to 0"):
         qcgen.compile(model(), batch=0)
+
+
+def test_an_input_whose_leading_dimension_is_fixed_is_no_batch_beside_an_open_one():
+    inputs = {"x": ("float", ("B", 3)), "w": ("float", (3, "B"))}
+    report = qcgen.compile(
+        graph_model([helper.make_node("MatMul", [*inputs], ["y"])], inputs, {"y": None}), batch=2
+    ).report
+    assert [each.shape for each in (*report.inputs, *report.outputs)] == [(2, 3), (3, 2), (2, 2)]
 
 
 def test_only_a_leading_dimension_is_the_batch_and_a_vector_has_none():

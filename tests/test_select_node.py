@@ -72,7 +72,7 @@ def test_an_unknown_name_in_a_model_without_convolutions_is_refused():
     graph = load(graph_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ("float", (2,))}, {"y": None}))
     with pytest.raises(ModelRejected) as rejection:
         select_node(graph, "zzzzz")
-    assert rejection.value.problems[0].hint == "it has no convolutions"
+    assert rejection.value.problems[0].hint == "the model's nodes are 'Relu_0'"
 
 
 @pytest.mark.parametrize(

@@ -231,7 +231,7 @@ def bias_of_columns(view: NodeView) -> Iterator[Problem]:
     if array.ndim > 2 or array.shape[-1:] not in ((), (1,), (count,)):
         what = f"C has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
         yield view.problem(what, "give one bias for every column")
-    elif (rows != rows[:1]).any():
+    elif not np.array_equal(rows, np.broadcast_to(rows[:1], rows.shape), equal_nan=True):
         yield view.problem("C differs from row to row", "add it in a node of its own")
 
 

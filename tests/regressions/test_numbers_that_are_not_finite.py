@@ -21,8 +21,8 @@ def number(value):
     return np.array(value, F32)
 
 
-def gemm(**attributes):
-    operands = {"A": ("float", (1, 2)), "B": number([[1, 2], [3, 4]]), "C": number([1, 1])}
+def gemm(c=(1, 1), **attributes):
+    operands = {"A": ("float", (1, 2)), "B": number([[1, 2], [3, 4]]), "C": number(c)}
     return node_model("Gemm", operands, **attributes)
 
 
@@ -40,6 +40,7 @@ REFUSED = {
     "beta is NaN": node_model("HardSigmoid", FLOATS, beta=NAN),
     "alpha is not finite": leaky(INF),
     "alpha is inf: its product with a constant is not finite": gemm(alpha=INF),
+    "2 elements of C are not finite": gemm([NAN, NAN], beta=0.0),
     "beta is -inf: its product with a constant is not finite": gemm(beta=-INF),
     "alpha is 3.40282e+38: its product with a constant is not finite": gemm(alpha=LARGEST),
 }

@@ -12,6 +12,7 @@ from tools import require_modules
 
 import qcgen
 from qcgen.errors import ModelRejected
+from qcgen.reference import evaluate
 
 
 def judged(model, feeds):
@@ -42,6 +43,33 @@ def test_the_best_elements_and_their_places_are_onnxruntimes(shape, axis, k, lar
         x = np.random.default_rng(seed).integers(-4, 4, shape).astype(np.float32)
         for found, expected in zip(loaded.run(None, {"x": x}), judged(model, {"x": x}), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("k", [1, 4, 12])
+def test_nan_is_the_largest_as_in_onnxruntime(k, largest):
+    require("gcc")
+    model = top_k((6, 12), k, largest=largest)
+    artifact = qcgen.compile(model, name="net")
+    random = np.random.default_rng(k)
+    x = random.integers(-4, 4, (6, 12)).astype(np.float32)
+    x[random.random(x.shape) < 0.3] = np.nan
+    x[0], x[1, :2] = np.nan, [np.inf, -np.inf]
+    reference = evaluate(artifact.program, {"x": x})
+    for name, found, wanted in zip(
+        ("y", "places"), artifact.load().run(None, {"x": x}), judged(model, {"x": x}), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(reference[name], wanted)
+
+
+def test_an_order_of_onnxruntimes_own_is_refused():
+    problem = refusal(top_k((2, 6), 2, sorted=0))
+    assert (problem.what, problem.hint) == (
+        "sorted is 0: onnxruntime gives them in an order of its own",
+        "export it with sorted=1",
+    )
+    assert kinds(qcgen.compile(top_k((2, 6), 1, sorted=0), name="net").program) == ["TopK", "GatherElements"]
 
 
 @pytest.mark.parametrize(("outputs", "expected"), [(("y",), ["TopK", "GatherElements"]), (("", "places"), ["TopK"])])

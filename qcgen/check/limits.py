@@ -58,6 +58,13 @@ def few_taps(view: NodeView) -> Iterator[Problem]:
         yield view.problem(what, "use QLinearGlobalAveragePool, or smaller windows one after the other")
 
 
+def sorted_elements(view: NodeView) -> Iterator[Problem]:
+    """Several elements come in their order: without ``sorted`` onnxruntime has one of its own."""
+    array = view.array("K")
+    if view.node.attributes.get("sorted", 1) == 0 and array is not None and array.max(initial=0) > 1:
+        yield view.problem("sorted is 0: onnxruntime gives them in an order of its own", "export it with sorted=1")
+
+
 def finite_constants(view: NodeView) -> Iterator[Problem]:
     """Float constants are written into C as numbers."""
     for index, role in view.roles():

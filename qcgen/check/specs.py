@@ -216,6 +216,7 @@ STANDARD: dict[str, Spec] = {
         (CODES_OR_FLOAT, (DType.INT64,)),
         constant=("K",),
         numbers=("K",),
+        extra=(limits.sorted_elements,),
     ),
     "Transpose": SAME,
     "Unsqueeze": AXES,

@@ -340,7 +340,8 @@ def evaluate_arg_max(op: ArgMax, x: Array) -> Array:
 def evaluate_top_k(op: TopK, x: Array) -> Array:
     """The places of the elements in their order; a stable order keeps equal ones as they are."""
     numbers = x if x.dtype.kind == "f" else x.astype(np.int64)
-    order = np.argsort(-numbers if op.is_largest else numbers, axis=op.axis, kind="stable")
+    keys = (-numbers, ~np.isnan(numbers)) if op.is_largest else (numbers,)
+    order = np.lexsort(keys, axis=op.axis)
     return np.asarray(np.take(order, np.arange(op.y.shape[op.axis]), op.axis).astype(np.int64))
 
 

@@ -257,7 +257,7 @@ class ArgMax:
 class TopK:
     """Where along ``axis`` the largest elements are, or the smallest, in their order: of equal ones the first is first.
 
-    y, int64, has as many places along the axis as are looked for. Nothing is said of NaN.
+    y, int64, has as many places along the axis as are looked for. NaN is larger than all numbers.
     """
 
     name: str

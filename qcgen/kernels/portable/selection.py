@@ -11,6 +11,7 @@ import numpy as np
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ArgMax, Embedding, GatherElements, Operator, Select, TopK
+from qcgen.ir.types import DType
 from qcgen.kernels.binary import operands_nest
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.loop_nest import LoopNest, kept_nest, nest_of, strides
@@ -128,6 +129,8 @@ class TopKContext(Context):
 
     nest: LoopNest  # the loops over the other axes
     x_type: str  # of C
+    beats: str  # the condition in C that there is a best[place - 1] and an element stands before it
+    counted: str  # of floats, of which NaN is the largest: what in best is counted, "nans" or "numbers", else ""
     count: int  # elements that are compared
     k: int  # of them are found
     x_along: int  # from one of them to the next
@@ -143,9 +146,20 @@ def prepare_top_k(op: Operator, setting: Setting) -> Prepared:
     """The best elements so far are kept in scratch memory, in their order."""
     assert isinstance(op, TopK)
     k = op.y.shape[op.axis]
+    beats, counted = f"place > 0 && element {'>' if op.is_largest else '<'} best[place - 1]", ""
+    if op.x.dtype is DType.FLOAT32 and k == 1:
+        beaten, less = ("<=", "best[0]") if op.is_largest else (">=", "element")  # less must not be NaN
+        beats = f"place > 0 && !(element {beaten} best[0]) && {less} == {less}"
+    elif op.x.dtype is DType.FLOAT32 and op.is_largest:
+        beats, counted = "place > nans && !(element <= best[place - 1])", "nans"
+    elif op.x.dtype is DType.FLOAT32:
+        beats = "place > 0 && (place > numbers ? element == element : element < best[place - 1])"
+        counted = "numbers"
     context = TopKContext(
         nest=kept_nest(op.x, op.y, (op.axis,), setting),
         x_type=op.x.dtype.c,
+        beats=beats,
+        counted=counted,
         count=op.x.shape[op.axis],
         k=k,
         x_along=strides(op.x.shape, setting.xs[0])[op.axis],

@@ -225,6 +225,8 @@ def is_qgemm(source: Source) -> bool:
     types = [maker.tensor(0).dtype for maker in makers if maker is not None and maker.has(2)]
     if len(types) < 2 or types == [DType.INT8, DType.UINT8] or _has_numbers(source):
         return False
+    if has_bias(source) and not source.real("alpha", 1.0) == source.real("beta", 1.0) == 1:
+        return False
     y, quantize = source.quantized(*CODES), source.graph.quantizer(source.node)
     readers = source.graph.readers.get(source.node.outputs[0], ())
     if y is None or quantize is None:

@@ -274,7 +274,7 @@ def lower_gemm(source: Source) -> tuple[Operator, ...]:
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
     x, before = _rows(source, source.tensor(0))
     has_floats = not is_spelt and source.has(2)
-    bias = np.broadcast_to(equal_rows(source.array(2)), matrix.shape[1:]) * beta if has_floats else None
+    bias = np.broadcast_to(equal_rows(_added(source)), matrix.shape[1:]) * beta if has_floats else None
     b = Matrix(matrix if is_spelt else matrix * alpha, bias=bias)
     product = _product(source, x, source.result(), 0, b, FloatActivation())
     if is_spelt or alpha == beta == 1 or (alpha > 0 and not has_floats):
@@ -282,6 +282,17 @@ def lower_gemm(source: Source) -> tuple[Operator, ...]:
         if found is not None:
             return found
     return (*before, product)
+
+
+def _added(source: Source) -> Array:
+    """The numbers that a Gemm adds; those of a QGemm are codes in units of the sum, whatever the model says."""
+    maker, x, by = source.dequantized(2), source.codes(0, *Q8), codes_of(source, 1)
+    if maker is None or x is None or by is None or not is_qgemm(source):
+        return source.array(2)
+    codes, _, zero_point = constants_of(maker)
+    is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
+    unit = np.float32(quantization_of(x).scale) * by.scale
+    return (codes * unit).astype(np.float32) if is_plain else source.array(2)
 
 
 def lower_matmul(source: Source) -> tuple[Operator, ...]:

@@ -208,22 +208,22 @@ def _is(node: Node, *op_types: str) -> bool:
 def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
     """MatMul of a dequantized matrix with one of numbers or codes that are constant, then Add of such a vector.
 
-    Data with other than two axes is reshaped before and behind a Gemm of constant weights: as in onnxruntime, those can
-    become codes, which those of a MatMul cannot. Source: MatMulAddFusion of onnxruntime.
+    Data with other than two axes is reshaped before and behind a Gemm, as in onnxruntime: there float weights can
+    become codes, and those of a bias are added. Source: MatMulAddFusion of onnxruntime.
     """
     add = wiring.only_reader(node.outputs[0])
     if not _is(node, "MatMul") or node.in_float or add is None or not _is(add, "Add"):
         return None
     (a, b), bias = node.inputs, _other(add, node.outputs[0])
     x, rows, w = dequantized(wiring, a), wiring.graph.value(a), wiring.graph.value(b).fixed_shape
-    found, has_floats, by = dequantized(wiring, bias), wiring.constant(b) is not None, dequantized(wiring, b)
+    found, by = dequantized(wiring, bias), dequantized(wiring, b)
     if x is None or wiring.constant(b if by is None else by.codes) is None or w is None or len(w) != 2:
         return None
     if wiring.constant(bias if found is None else found.codes) is None or wiring.graph.value(bias).shape != w[1:]:
         return None
     if rows.shape is not None and len(rows.shape) == 2:
         return Change(add, (Node(node.name, "Gemm", "", (a, b, bias), add.outputs, {}),), remove=(node,))
-    if not has_floats or rows.fixed_shape is None:
+    if rows.fixed_shape is None:
         return None
     matrix, product, to_rows, back = (
         wiring.fresh(f"{node.name}_{role}") for role in ("matrix", "product", "matrix_shape", "shape")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -135,12 +136,15 @@ def exact(program: Program, *, is_alike: bool = True, is_judge: bool = False) ->
     sums_alike = is_alike and not is_judge
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
     of_codes, joined = set[str](), set[str]()
+    makers = {op.y.name: op for op in program.operators}
     for op in program.operators:
         if isinstance(op, Dequantize) or (isinstance(op, Transpose | Slice | Reshape) and op.x.name in of_codes):
             of_codes.add(op.y.name)
         is_product = isinstance(op, MatMul) and op.is_in_order and op.b.name not in program.constants
         if isinstance(op, MatMul) and (op.terms > op.block or of_codes.issuperset((op.a.name, op.b.name))):
             joined.add(op.y.name)
+        if is_judge and isinstance(op, MatMul) and _reads_scaled_columns(op, makers):
+            is_product = False
         is_part = is_judge and isinstance(op, FloatBinary) and not joined.isdisjoint((op.a.name, op.b.name))
         is_steady = _keeps(op) or (is_alike and (_is_dynamic(op) or (_rounds_once(op) and not is_part) or is_product))
         if (
@@ -151,6 +155,13 @@ def exact(program: Program, *, is_alike: bool = True, is_judge: bool = False) ->
         ):
             known.add(op.y.name)
     return frozenset(known)
+
+
+def _reads_scaled_columns(op: MatMul, makers: Mapping[str, Operator]) -> bool:
+    """Whether an operand is transposed behind a factor: onnxruntime may scale the product instead."""
+    moved = [each for x in (op.a, op.b) if isinstance(each := makers.get(x.name), Transpose)]
+    scaled = [each for by in moved if isinstance(each := makers.get(by.x.name), FloatBinary)]
+    return any(by.kind in ("mul", "div") and 1 in (prod(by.a.shape), prod(by.b.shape)) for by in scaled)
 
 
 def _summed(op: Dequantize, product: Operator, values: Mapping[str, Array]) -> Array:

@@ -21,6 +21,7 @@ from qcgen.rewrite.join import (
     join_layer_norm,
     join_matmul_add,
     join_pairs,
+    join_reciprocal_product,
     merge_duplicates,
     name_casts,
     name_means,
@@ -128,7 +129,7 @@ def rewrite(graph: Graph) -> Graph:
     resized = apply(graph, name_upsamples)
     graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
     resizes = resizes_with_channels_last(graph)
-    halves = in_float32(graph)
+    halves = in_float32(apply(apply(graph, remove_identities), join_reciprocal_product))
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         first = apply(_fused(_with_pairs_joined(graph), FIRST, budget), name_clamped)

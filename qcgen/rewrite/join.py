@@ -102,26 +102,56 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
 
 
 def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
-    """(s a) (t b) u becomes (a b) (s t u), for numbers s, t, u; also a b / u alone.
+    """(s a) (t b) u becomes (a b) (s t u), for numbers s, t, u; division by a number is multiplication by 1 over it.
 
     Source: MatMulScaleFusion, tried with 1.32.0.
     """
     if not _is(node, "MatMul") or node.in_float or any(wiring.constant(name) is not None for name in node.inputs):
         return None
-    makers = [wiring.producers.get(name) if wiring.only_reader(name) is node else None for name in node.inputs]
-    *before, behind = (_scaled(wiring, each) for each in (*makers, wiring.only_reader(node.outputs[0])))
-    if not any(before) and (behind is None or behind[0].op_type == "Mul"):
+    if _is_of_codes(wiring, node) or _is_gemm(wiring, node):
         return None
-    last = node if behind is None else behind[0]
-    factor = np.float32(1)
-    for found in (*before, behind):
-        factor = factor if found is None else np.float32(factor * found[2])
-    inputs = tuple(name if found is None else found[1] for name, found in zip(node.inputs, before, strict=True))
+    inputs, last, factor, steps = node.inputs, node, np.float32(1), list[Node]()
+    while True:
+        before = [_scaled(wiring, wiring.producers.get(name)) for name in inputs]
+        before = [None if each is None or _is_scaled_product(wiring, each[1]) else each for each in before]
+        behind = _scaled(wiring, wiring.only_reader(last.outputs[0]))
+        found = [each for each in (*before, behind) if each is not None]
+        if not found:
+            break
+        for step, _, by in found:
+            factor, steps = np.float32(factor * by), [*steps, step]
+        inputs = tuple(name if each is None else each[1] for name, each in zip(inputs, before, strict=True))
+        last = last if behind is None else behind[0]
+    if not steps or (len(steps) == 1 and last.op_type == "Mul"):
+        return None
     product, number = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_factor")
     joined = Node(node.name, "MatMul", "", inputs, (product,), {})
     scaled = Node(wiring.fresh(f"{node.name}_scaled"), "Mul", "", (product, number), last.outputs, {})
-    gone = (*(found[0] for found in before if found is not None), node)
-    return Change(last, (joined, scaled), gone, {number: np.asarray(factor)}, again=(node.name,))
+    return Change(last, (joined, scaled), (node,), {number: np.asarray(factor)})
+
+
+def _is_scaled_product(wiring: Wiring, name: str) -> bool:
+    """Whether a tensor is a product of floats that is read once: it is what is scaled, not what reads it."""
+    maker = wiring.producers.get(name)
+    if maker is None or not _is(maker, "MatMul") or wiring.only_reader(name) is None:
+        return False
+    return not _is_of_codes(wiring, maker)
+
+
+def _is_gemm(wiring: Wiring, product: Node) -> bool:
+    """Whether onnxruntime joins a product with the Add behind it. Source: MatMulAddFusion."""
+    add = wiring.only_reader(product.outputs[0])
+    if add is None or not _is(add, "Add"):
+        return False
+    names = (*product.inputs, _other(add, product.outputs[0]))
+    a, b, bias = (_shape(wiring, name) or () for name in names)
+    is_matrix = len(a) == len(bias) == 2 == len(b) and bias[0] in (1, a[0]) and bias[1] in (1, b[1])
+    return is_matrix or (len(b) == 2 and bias == b[1:])
+
+
+def _is_of_codes(wiring: Wiring, product: Node) -> bool:
+    """Whether onnxruntime has MatMulIntegerToFloat."""
+    return all(dequantized(wiring, name) is not None for name in product.inputs)
 
 
 def _scaled(wiring: Wiring, node: Node | None) -> tuple[Node, str, np.float32] | None:
@@ -129,11 +159,26 @@ def _scaled(wiring: Wiring, node: Node | None) -> tuple[Node, str, np.float32] |
     if node is None or not _is(node, "Mul", "Div"):
         return None
     for index in (0, 1) if node.op_type == "Mul" else (1,):
-        number = wiring.floats(node.input(index))
-        if number is not None and number.size == 1 and number.ndim <= 1:
+        number, other = wiring.floats(node.input(index)), wiring.graph.value(node.input(1 - index)).shape
+        if number is not None and number.size == 1 and number.ndim <= len(other or ()):
             value = np.float32(number.reshape(()))
             return node, node.input(1 - index), value if node.op_type == "Mul" else np.float32(1) / value
     return None
+
+
+# 1 / a, times b, is b / a.
+
+
+def join_reciprocal_product(wiring: Wiring, node: Node) -> Change | None:
+    """A quotient of 1 that is multiplied, and read by nothing else. Source: DivMulFusion of onnxruntime."""
+    product = wiring.only_reader(node.outputs[0]) if _is(node, "Div") and node.outputs else None
+    if product is None or not _is(product, "Mul"):
+        return None
+    one = wiring.constant(node.input(0))
+    if one is None or one.size != 1 or one.reshape(-1)[0] != 1:
+        return None
+    inputs = (_other(product, node.outputs[0]), node.input(1))
+    return Change(product, (Node(product.name, "Div", "", inputs, product.outputs, {}),), remove=(node,))
 
 
 # The steps of a layer normalization, as exporters write them one by one, are one LayerNormalization.
@@ -334,7 +379,7 @@ def remove_identities(wiring: Wiring, node: Node) -> Change | None:
     """Identity, Dropout outside of training, Cast to the type and Expand to the shape that the input has, addition
     of 0, multiplication by 1 and the like, unless they make an output.
     """
-    if node.domain or not node.inputs:
+    if node.domain or not node.inputs or not node.outputs:
         return None
     same = 0 if _is_identity(wiring, node) else _unchanged_operand(wiring, node)
     output = node.outputs[0]

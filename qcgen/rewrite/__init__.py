@@ -9,7 +9,7 @@ from functools import partial
 from qcgen.infer import computed_values, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
-from qcgen.rewrite.channels_last import resizes_with_channels_last
+from qcgen.rewrite.channels_last import reductions_before, resizes_with_channels_last
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.join import (
@@ -44,6 +44,7 @@ from qcgen.rewrite.write_out import (
     lower_conv_transpose,
     move_to_places,
     name_upsamples,
+    reduce_before,
     resize_channels_last,
     sum_up_codes,
     widen_vectors,
@@ -128,14 +129,18 @@ def rewrite(graph: Graph) -> Graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
     resized = apply(graph, name_upsamples)
     graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
-    resizes = resizes_with_channels_last(graph)
+    resizes, reductions = resizes_with_channels_last(graph), reductions_before(graph)
     halves = in_float32(apply(apply(graph, remove_identities), join_reciprocal_product))
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
         first = apply(_fused(_with_pairs_joined(graph), FIRST, budget), name_clamped)
         graph = without_unused(_fused(first, PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
-    last: tuple[Pattern, ...] = (partial(resize_channels_last, resizes), *LAST)
+    last: tuple[Pattern, ...] = (
+        partial(resize_channels_last, resizes),
+        partial(reduce_before, reductions),
+        *LAST,
+    )
     for pattern in last:
         changed = apply(graph, pattern)
         graph = graph if changed is graph else _folded(without_unused(changed), FOLDS, budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -10,11 +10,20 @@ from math import prod
 import numpy as np
 
 from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate, TransposedAxis, transposed_axes
+from qcgen.infer.facts import integers
 from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST
+from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST, SUMS, Perm, without_axes
 from qcgen.rewrite.fold_constants import MALFORMED, Result, by_reference, float_constant
-from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize, quantization_of, weights
+from qcgen.rewrite.quantization import (
+    by_element,
+    dequantized,
+    is_dequantize,
+    is_quantize,
+    quantization_of,
+    quantizer,
+    weights,
+)
 from qcgen.rewrite.weights import normalization_of
 from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
@@ -510,6 +519,32 @@ def resize_channels_last(names: Collection[str], wiring: Wiring, node: Node) -> 
     resized = steps.fresh("channels_last")
     steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(resized,)))
     steps.step("Transpose", resized, perm=CHANNELS_FIRST, is_last=True, role="channels_first")
+    return steps.change()
+
+
+def reduce_before(orders: Mapping[str, Perm], wiring: Wiring, node: Node) -> Change | None:
+    """One of these reductions, which onnxruntime has in front of a transposition: it adds up in the order there."""
+    perm = orders.get(node.name) if node.op_type in SUMS else None
+    x = wiring.graph.value(node.input(0))
+    if perm is None or x.shape is None or x.dtype is not DType.FLOAT32 or len(x.shape) != len(perm):
+        return None
+    if dequantized(wiring, x.name) is not None and quantizer(wiring, node.outputs[0]) is not None:
+        return None  # integers
+    given = wiring.known(node.input(1)) if node.input(1) else node.attributes.get("axes")
+    named = tuple(range(len(perm))) if given is None else integers(given)
+    axes = tuple(sorted(perm[axis % len(perm)] for axis in named))
+    steps, keeps_axes = Steps(wiring, node), bool(node.attributes.get("keepdims", 1))
+    source = steps.step("Transpose", x.name, perm=tuple(np.argsort(perm).tolist()))
+    attributes = {key: value for key, value in node.attributes.items() if key != "axes"}
+    inputs = [source]
+    if node.input(1):
+        inputs.append(steps.constant("axes", np.array(axes, np.int64)))
+    elif given is not None:
+        attributes["axes"] = axes
+    reduced = steps.fresh("before")
+    steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(reduced,), attributes=attributes))
+    behind = perm if keeps_axes else without_axes(perm, axes)
+    steps.step("Transpose", reduced, perm=behind, is_last=True, role="behind")
     return steps.change()
 
 

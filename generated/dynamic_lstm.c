@@ -20,7 +20,7 @@
  */
 #include "dynamic_lstm.h"
 
-#if DYNAMIC_LSTM_HEADER_ID != 0x7c30ddf6
+#if DYNAMIC_LSTM_HEADER_ID != 0x41aea0ef
 #error "dynamic_lstm.h was not generated together with this file"
 #endif
 
@@ -393,7 +393,7 @@ struct dynamic_lstm_recurrent {
 typedef void dynamic_lstm_recurrent_step(
     const struct dynamic_lstm_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *own);
 
-/* All sequences in all directions; `given_h` and `given_c` are NULL or what states start with that are no constants. */
+/* All sequences in all directions; `given_h` and `given_c` are NULL or initial states that are not constant. */
 static DYNAMIC_LSTM_INLINE void dynamic_lstm_run_recurrent(const struct dynamic_lstm_recurrent *layer,
     dynamic_lstm_recurrent_step *run_step, const void *x, const float *given_h, const float *given_c, float *y,
     float *h)
@@ -526,7 +526,7 @@ static DYNAMIC_LSTM_INLINE void dynamic_lstm_dynamic_lstm(
     dynamic_lstm_dynamic_lstm_step(layer, direction, of_x, sequence->scale, of_h, h_scale, h, c);
 }
 
-/* A layer over codes; `h` and `c` are NULL or what states start with that are no constants. */
+/* A layer over codes; `h` and `c` are NULL or initial states that are not constant. */
 static DYNAMIC_LSTM_INLINE void dynamic_lstm_run_dynamic_lstm(const struct dynamic_lstm_recurrent *layer,
     const uint8_t *x, float x_scale, int32_t zero_point, const float *h, const float *c, float *y, float *states)
 {

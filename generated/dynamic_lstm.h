@@ -17,7 +17,7 @@
  */
 
 /* dynamic_lstm.c has the same id, a hash of both files: it does not compile with another header. */
-#define DYNAMIC_LSTM_HEADER_ID 0x7c30ddf6
+#define DYNAMIC_LSTM_HEADER_ID 0x41aea0ef
 
 /* What is in an image can be traced by these. */
 #define DYNAMIC_LSTM_QCGEN_VERSION "0.1.0"

@@ -17,7 +17,7 @@
  */
 
 /* gru.c has the same id, a hash of both files: it does not compile with another header. */
-#define GRU_HEADER_ID 0xbe847704
+#define GRU_HEADER_ID 0x8428341d
 
 /* What is in an image can be traced by these. */
 #define GRU_QCGEN_VERSION "0.1.0"

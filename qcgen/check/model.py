@@ -16,6 +16,7 @@ from qcgen.options import spelt
 
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
+PLACES = f"with constant places and no reduction it is compiled; {FOLD}"
 
 
 def advice(op_type: str) -> str:
@@ -44,7 +45,8 @@ def advice(op_type: str) -> str:
 
 
 ADVICE = {
-    **dict.fromkeys(("ConstantOfShape", "GatherND", "Range", "ScatterElements", "ScatterND", "Shape", "Size"), FOLD),
+    **dict.fromkeys(("ConstantOfShape", "Range", "Shape", "Size"), FOLD),
+    **dict.fromkeys(("Compress", "GatherND", "ReverseSequence", "ScatterElements", "ScatterND", "Trilu"), PLACES),
     "RNN": UNROLL,
     "Upsample": "with constant scales of at least 1 it is compiled, nearest or linear; export with opset 11 or newer",
     "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",

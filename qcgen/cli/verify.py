@@ -80,6 +80,7 @@ def _run_on_board(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from qcgen.cli.table import fitted
+    from qcgen.cli.verify_text import PASS, totals, verdict
 
     verified: list[Verified] = []
     rejected: list[str] = []
@@ -92,13 +93,13 @@ def _run(args: argparse.Namespace) -> int:
         verified += _verify_all(args, model, artifacts)
         rejected += [model] * len(rejections)
         _print_rejections(model, rejections)
-    passed = not rejected and all(subject.verification.is_right for subject in verified)
-    is_judged = not any(subject.verification.judge.is_silent for subject in verified)
+    is_right = not rejected and all(subject.verification.is_right for subject in verified)
+    last = verdict(is_right, (subject.verification.judge for subject in verified))
     if args.json:
-        print(_json(verified, rejected, passed and is_judged))
+        print(_json(verified, rejected, last == PASS))
     elif verified:
-        print(fitted(_totals(verified, passed, is_quiet=args.quiet)))
-    return 0 if passed and is_judged else 1
+        print(fitted(last if args.quiet else f"{totals(verified)}\n{last}"))
+    return 0 if last == PASS else 1
 
 
 def _subjects(args: argparse.Namespace, model: str) -> tuple[list[Artifact], list[ModelRejected]]:
@@ -159,13 +160,6 @@ def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact])
 def _node(artifact: Artifact) -> str | None:
     """The node that an artifact is of; None for a network."""
     return artifact.program.operators[0].name if len(artifact.program.operators) == 1 else None
-
-
-def _totals(verified: list[Verified], passed: bool, *, is_quiet: bool) -> str:
-    from qcgen.cli.verify_text import totals, verdict
-
-    last = verdict(passed, (subject.verification.judge for subject in verified))
-    return last if is_quiet else f"{totals(verified)}\n{last}"
 
 
 def _json(verified: list[Verified], rejected: list[str], passed: bool) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from qcgen.cli.options import OptionsParser, WrongOptions, add_code_options, compile_options
 from qcgen.cli.progress import shown
 from qcgen.cli.table import counted, number, table
-from qcgen.cli.verify_text import differ, judges, verdict
+from qcgen.cli.verify_text import PASS, differ, judges, verdict
 from qcgen.errors import BoardFailed, ModelRejected, printable
 
 if TYPE_CHECKING:
@@ -57,12 +57,10 @@ def run_on_board(args: argparse.Namespace, parser: argparse.ArgumentParser) -> i
             else:
                 if not (args.json or args.quiet):
                     print(text(args.serial, verified[-1]), flush=True)
-    passed = not rejected and all(each.verification.is_right for each in verified)
-    judges_heard = [each.verification.judge for each in verified]
-    is_judged = not any(judge.is_silent for judge in judges_heard)
-    is_passed = passed and is_judged
-    print(_json(args.serial, verified, rejected, is_passed) if args.json else verdict(passed, judges_heard))
-    return 0 if is_passed else 1
+    is_right = not rejected and all(each.verification.is_right for each in verified)
+    last = verdict(is_right, (each.verification.judge for each in verified))
+    print(_json(args.serial, verified, rejected, last == PASS) if args.json else last)
+    return 0 if last == PASS else 1
 
 
 def _verified(

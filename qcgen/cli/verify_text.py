@@ -135,11 +135,14 @@ def totals(verified: Sequence[Verified]) -> str:
     return "\n".join(lines)
 
 
-def verdict(passed: bool, judgements: Iterable[Judgement]) -> str:
-    """The last word of a verification."""
+PASS = "PASS"
+
+
+def verdict(is_right: bool, judgements: Iterable[Judgement]) -> str:
+    """The last word of a verification, which passes if this is PASS."""
     silent = next((each.oracle for each in judgements if each.is_silent), None)
-    if not passed or silent is None:
-        return "PASS" if passed else "FAIL"
+    if not is_right or silent is None:
+        return PASS if is_right else "FAIL"
     return f"NOT JUDGED: {silent} compared no output; they equal the reference"
 
 

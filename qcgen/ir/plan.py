@@ -139,7 +139,7 @@ class Table:
 
     @property
     def has_names(self) -> bool:
-        """Whether <math.h> is needed for its numbers: some are infinite or none."""
+        """Whether <math.h> is needed for its numbers: some are infinite or NaN."""
         return not bool(np.isfinite(self.values).all())
 
 

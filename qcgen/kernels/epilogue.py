@@ -85,6 +85,11 @@ class Output:
     scale: str = CONV_SCALE
 
     @property
+    def bounding(self) -> tuple[str, str, str]:
+        """The functions of templates/library that keep a code within both bounds, the lower and the upper one."""
+        return ("within", "at_least", "at_most") if self.is_branchless else ("bounded", "larger", "smaller")
+
+    @property
     def is_line_per_channel(self) -> bool:
         """Whether the line alone, without guard bands, needs the channel."""
         others = {"narrow": ("limit_low", "limit_high"), "soft-float": ("scale_mantissa", "scale_exponent")}

@@ -99,7 +99,7 @@ static QCGEN_INLINE void qcgen_dynamic_lstm(
     qcgen_dynamic_lstm_step(layer, direction, of_x, sequence->scale, of_h, h_scale, h, c);
 }
 
-/* A layer over codes; `h` and `c` are NULL or what states start with that are no constants. */
+/* A layer over codes; `h` and `c` are NULL or initial states that are not constant. */
 static QCGEN_INLINE void qcgen_run_dynamic_lstm(const struct qcgen_recurrent *layer, const uint8_t *x, float x_scale,
     int32_t zero_point, const float *h, const float *c, float *y, float *states)
 {

@@ -12,7 +12,7 @@ struct qcgen_gates {
     int32_t terms; /* of a sum */
     int32_t block; /* terms that are summed by themselves */
     int32_t adds; /* 1: to numbers that are there */
-    float scale; /* of all weights; 1 if they are no codes, or if each gate of each unit has its own */
+    float scale; /* of all weights; 1 if they are not codes, or if each gate of each unit has its own */
 };
 
 /* A weight of a unit by its number; and a sum that its product with a value is added to. */
@@ -91,7 +91,7 @@ struct qcgen_recurrent {
 typedef void qcgen_recurrent_step(
     const struct qcgen_recurrent *layer, int32_t direction, const void *x, int32_t at, float *h, float *own);
 
-/* All sequences in all directions; `given_h` and `given_c` are NULL or what states start with that are no constants. */
+/* All sequences in all directions; `given_h` and `given_c` are NULL or initial states that are not constant. */
 static QCGEN_INLINE void qcgen_run_recurrent(const struct qcgen_recurrent *layer, qcgen_recurrent_step *run_step,
     const void *x, const float *given_h, const float *given_c, float *y, float *h)
 {

@@ -16,7 +16,7 @@ from qcgen.options import spelt
 
 UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
-PLACES = f"with constant places and no reduction it is compiled; {FOLD}"
+PLACES = f"{FOLD}; else it is compiled where its places are constant and it has no reduction"
 
 
 def advice(op_type: str) -> str:

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0x9b44d1a4
+#if CONV_CORTEX_M55_HEADER_ID != 0xbcd2663b
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -151,7 +151,7 @@ static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_fill(int8_t *to, in
 }
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
-   Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
+   Where the compiler optimizes for Helium, there are loops in which all registers are taken. */
 #if CONV_CORTEX_M55_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define CONV_CORTEX_M55_MVE_LOOPS
 #else
@@ -176,10 +176,16 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
 #endif
 
 #if defined(CONV_CORTEX_M55_MVE_LOOPS)
-/*
- * Sixteen elements of the windows at a and b times four channels' weights. `multiply` is "vmladav" in the first step,
- * which starts the eight sums, and "vmladava" in the others, which adds to them; their registers must be even.
- */
+/* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
+   in a round of a loop, and the rest behind it; or one after the other. */
+#define CONV_CORTEX_M55_MVE_LOOPED(step) \
+    step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
+    "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
+#define CONV_CORTEX_M55_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
+#endif
+
+#if defined(CONV_CORTEX_M55_MVE_LOOPS)
+/* Sixteen elements of the windows at a and b times four channels' weights. */
 #define CONV_CORTEX_M55_MVE_STEP_TWO(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
@@ -203,6 +209,41 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
     "vmov %q[z][2], %q[z][0], r8, r12\n" \
     "vmov %q[z][3], %q[z][1], r10, lr"
 #endif
+
+/* The same over two windows. */
+static CONV_CORTEX_M55_INLINE const int32_t *conv_cortex_m55_mve_sums_two(int32_t steps, int32_t copies,
+    const int8_t *a, const int8_t *b, const int32_t *weights, conv_cortex_m55_mve_s32 *sums_a,
+    conv_cortex_m55_mve_s32 *sums_b)
+{
+#if defined(CONV_CORTEX_M55_MVE_LOOPS)
+    int32_t rounds = (steps - 1) / copies;
+    int8x16_t u, v; /* weights */
+    int32x4_t x, z; /* elements of the windows, in the end sums */
+
+    if (rounds > 1) {
+        __asm__ volatile(
+            CONV_CORTEX_M55_MVE_LOOPED(CONV_CORTEX_M55_MVE_STEP_TWO) CONV_CORTEX_M55_MVE_SUMS_TWO
+            : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights),
+              [rounds] "+r"(rounds)
+            : [copies] "i"(copies), [rest] "i"((steps - 1) % copies)
+            : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            CONV_CORTEX_M55_MVE_REPEATED(CONV_CORTEX_M55_MVE_STEP_TWO) CONV_CORTEX_M55_MVE_SUMS_TWO
+            : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights)
+            : [more] "i"(steps - 1)
+            : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    }
+    *sums_a = x;
+    *sums_b = z;
+    return weights;
+#else
+    (void)copies;
+    *sums_a = conv_cortex_m55_mve_sums(a, weights, steps);
+    *sums_b = conv_cortex_m55_mve_sums(b, weights, steps);
+    return weights + 16 * steps;
+#endif
+}
 
 /* The sums of four int32 and four others, modulo 2^32. */
 static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_add(
@@ -386,42 +427,12 @@ CONV_CORTEX_M55_CODE_ATTR static const int8_t *conv_cortex_m55_conv1_window(cons
     return copy;
 }
 
-/* Sums of the four channels whose weights come next; returns what follows the weights. */
-static CONV_CORTEX_M55_INLINE const int32_t *conv_cortex_m55_conv1_sums_two(
-    const int8_t *a, const int8_t *b, const int32_t *weights,
-    conv_cortex_m55_mve_s32 *sums_a, conv_cortex_m55_mve_s32 *sums_b)
-{
-#if defined(CONV_CORTEX_M55_MVE_LOOPS)
-    int8x16_t u, v; /* weights */
-    int32x4_t x, z; /* elements of the windows, in the end sums */
-
-    __asm__ volatile(
-        CONV_CORTEX_M55_MVE_STEP_TWO("vmladav")
-        CONV_CORTEX_M55_MVE_STEP_TWO("vmladava")
-        CONV_CORTEX_M55_MVE_STEP_TWO("vmladava")
-        CONV_CORTEX_M55_MVE_SUMS_TWO
-        : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v),
-          [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights)
-        :
-        : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
-    *sums_a = x;
-    *sums_b = z;
-    return weights;
-#else
-    enum { STEPS = 3, WORDS = 48 };
-
-    *sums_a = conv_cortex_m55_mve_sums(a, weights, STEPS);
-    *sums_b = conv_cortex_m55_mve_sums(b, weights, STEPS);
-    return weights + WORDS;
-#endif
-}
-
 /* The outputs of two windows, which lie side by side. */
 CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
     const int8_t *a, const int8_t *b, int8_t *out)
 {
     enum {
-        OUT_CHANNELS = 8,
+        STEPS = 3, COPIES = 2, OUT_CHANNELS = 8,
         /* In the constants of a block, from its initial accumulators on: */
         MULTIPLIERS = 4, END = 8
     };
@@ -431,7 +442,7 @@ CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
     do {
         conv_cortex_m55_mve_s32 sums_a, sums_b, bias, scaled_a, scaled_b, multiplier;
 
-        constants = conv_cortex_m55_conv1_sums_two(a, b, constants, &sums_a, &sums_b);
+        constants = conv_cortex_m55_mve_sums_two(STEPS, COPIES, a, b, constants, &sums_a, &sums_b);
         bias = conv_cortex_m55_mve_load(constants);
         multiplier = conv_cortex_m55_mve_load(constants + MULTIPLIERS);
         sums_a = conv_cortex_m55_mve_add(sums_a, bias);

@@ -19,7 +19,7 @@
  */
 
 /* conv_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M55_HEADER_ID 0x9b44d1a4
+#define CONV_CORTEX_M55_HEADER_ID 0xbcd2663b
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M55_QCGEN_VERSION "0.1.0"

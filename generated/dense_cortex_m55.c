@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x4e661bce
+#if DENSE_CORTEX_M55_HEADER_ID != 0x50b2a880
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -123,7 +123,7 @@ static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *t
 }
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
-   Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
+   Where the compiler optimizes for Helium, there are loops in which all registers are taken. */
 #if DENSE_CORTEX_M55_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define DENSE_CORTEX_M55_MVE_LOOPS
 #else
@@ -148,10 +148,16 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sum
 #endif
 
 #if defined(DENSE_CORTEX_M55_MVE_LOOPS)
-/*
- * Sixteen elements of the window at a times four channels' weights. `multiply` is "vmladav" in the first step, which
- * starts the four sums, and "vmladava" in the others, which adds to them; their registers must be even.
- */
+/* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
+   in a round of a loop, and the rest behind it; or one after the other. */
+#define DENSE_CORTEX_M55_MVE_LOOPED(step) \
+    step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
+    "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
+#define DENSE_CORTEX_M55_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
+#endif
+
+#if defined(DENSE_CORTEX_M55_MVE_LOOPS)
+/* Sixteen elements of the window at a times four channels' weights; the registers of sums must be even. */
 #define DENSE_CORTEX_M55_MVE_STEP_ONE(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
@@ -168,6 +174,37 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sum
     "vmov %q[x][2], %q[x][0], r0, r4\n" \
     "vmov %q[x][3], %q[x][1], r2, r6"
 #endif
+
+/* Sums of the four channels whose weights come next over a window; returns what follows the weights. */
+static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_mve_sums_one(
+    int32_t steps, int32_t copies, const int8_t *a, const int32_t *weights, dense_cortex_m55_mve_s32 *sums)
+{
+#if defined(DENSE_CORTEX_M55_MVE_LOOPS)
+    int32_t rounds = (steps - 1) / copies;
+    int8x16_t u, v; /* weights */
+    int32x4_t x;    /* elements of the window, in the end sums */
+
+    if (rounds > 1) {
+        __asm__ volatile(
+            DENSE_CORTEX_M55_MVE_LOOPED(DENSE_CORTEX_M55_MVE_STEP_ONE) DENSE_CORTEX_M55_MVE_SUMS_ONE
+            : [x] "=&w"(x), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [w] "+r"(weights), [rounds] "+r"(rounds)
+            : [copies] "i"(copies), [rest] "i"((steps - 1) % copies)
+            : "r0", "r2", "r4", "r6", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            DENSE_CORTEX_M55_MVE_REPEATED(DENSE_CORTEX_M55_MVE_STEP_ONE) DENSE_CORTEX_M55_MVE_SUMS_ONE
+            : [x] "=&w"(x), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [w] "+r"(weights)
+            : [more] "i"(steps - 1)
+            : "r0", "r2", "r4", "r6", "cc", "memory");
+    }
+    *sums = x;
+    return weights;
+#else
+    (void)copies;
+    *sums = dense_cortex_m55_mve_sums(a, weights, steps);
+    return weights + 16 * steps;
+#endif
+}
 
 /* The sums of four int32 and four others, modulo 2^32. */
 static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add(
@@ -311,36 +348,12 @@ DENSE_CORTEX_M55_CODE_ATTR static const int8_t *dense_cortex_m55_conv1_window(co
     return copy;
 }
 
-/* Sums of the four channels whose weights come next; returns what follows the weights. */
-static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_conv1_sums_one(
-    const int8_t *a, const int32_t *weights, dense_cortex_m55_mve_s32 *sums_a)
-{
-#if defined(DENSE_CORTEX_M55_MVE_LOOPS)
-    int8x16_t u, v; /* weights */
-    int32x4_t x; /* elements of the window, in the end sums */
-
-    __asm__ volatile(
-        DENSE_CORTEX_M55_MVE_STEP_ONE("vmladav")
-        DENSE_CORTEX_M55_MVE_SUMS_ONE
-        : [x] "=&w"(x), [u] "=&w"(u), [v] "=&w"(v),
-          [a] "+r"(a), [w] "+r"(weights)
-        :
-        : "r0", "r2", "r4", "r6", "cc", "memory");
-    *sums_a = x;
-    return weights;
-#else
-    enum { STEPS = 1, WORDS = 16 };
-
-    *sums_a = dense_cortex_m55_mve_sums(a, weights, STEPS);
-    return weights + WORDS;
-#endif
-}
-
 /* The outputs of one window. */
 DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
     const int8_t *a, int8_t *out)
 {
     enum {
+        STEPS = 1, COPIES = 1,
         /* In the constants of a block, from its initial accumulators on: */
         MULTIPLIERS = 4, END = 8
     };
@@ -350,7 +363,7 @@ DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
     do {
         dense_cortex_m55_mve_s32 sums_a, bias, scaled_a, multiplier;
 
-        constants = dense_cortex_m55_conv1_sums_one(a, constants, &sums_a);
+        constants = dense_cortex_m55_mve_sums_one(STEPS, COPIES, a, constants, &sums_a);
         bias = dense_cortex_m55_mve_load(constants);
         multiplier = dense_cortex_m55_mve_load(constants + MULTIPLIERS);
         sums_a = dense_cortex_m55_mve_add(sums_a, bias);

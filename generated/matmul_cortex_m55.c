@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xbb3563ea
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xb4f719a5
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -151,7 +151,7 @@ static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_fill(int8_t *to
 }
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
-   Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
+   Where the compiler optimizes for Helium, there are loops in which all registers are taken. */
 #if MATMUL_CORTEX_M55_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define MATMUL_CORTEX_M55_MVE_LOOPS
 #else
@@ -176,10 +176,16 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 #endif
 
 #if defined(MATMUL_CORTEX_M55_MVE_LOOPS)
-/*
- * Sixteen elements of the windows at a and b times four channels' weights. `multiply` is "vmladav" in the first step,
- * which starts the eight sums, and "vmladava" in the others, which adds to them; their registers must be even.
- */
+/* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
+   in a round of a loop, and the rest behind it; or one after the other. */
+#define MATMUL_CORTEX_M55_MVE_LOOPED(step) \
+    step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
+    "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
+#define MATMUL_CORTEX_M55_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
+#endif
+
+#if defined(MATMUL_CORTEX_M55_MVE_LOOPS)
+/* Sixteen elements of the windows at a and b times four channels' weights. */
 #define MATMUL_CORTEX_M55_MVE_STEP_TWO(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
@@ -203,6 +209,41 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
     "vmov %q[z][2], %q[z][0], r8, r12\n" \
     "vmov %q[z][3], %q[z][1], r10, lr"
 #endif
+
+/* The same over two windows. */
+static MATMUL_CORTEX_M55_INLINE const int32_t *matmul_cortex_m55_mve_sums_two(int32_t steps, int32_t copies,
+    const int8_t *a, const int8_t *b, const int32_t *weights, matmul_cortex_m55_mve_s32 *sums_a,
+    matmul_cortex_m55_mve_s32 *sums_b)
+{
+#if defined(MATMUL_CORTEX_M55_MVE_LOOPS)
+    int32_t rounds = (steps - 1) / copies;
+    int8x16_t u, v; /* weights */
+    int32x4_t x, z; /* elements of the windows, in the end sums */
+
+    if (rounds > 1) {
+        __asm__ volatile(
+            MATMUL_CORTEX_M55_MVE_LOOPED(MATMUL_CORTEX_M55_MVE_STEP_TWO) MATMUL_CORTEX_M55_MVE_SUMS_TWO
+            : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights),
+              [rounds] "+r"(rounds)
+            : [copies] "i"(copies), [rest] "i"((steps - 1) % copies)
+            : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            MATMUL_CORTEX_M55_MVE_REPEATED(MATMUL_CORTEX_M55_MVE_STEP_TWO) MATMUL_CORTEX_M55_MVE_SUMS_TWO
+            : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights)
+            : [more] "i"(steps - 1)
+            : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    }
+    *sums_a = x;
+    *sums_b = z;
+    return weights;
+#else
+    (void)copies;
+    *sums_a = matmul_cortex_m55_mve_sums(a, weights, steps);
+    *sums_b = matmul_cortex_m55_mve_sums(b, weights, steps);
+    return weights + 16 * steps;
+#endif
+}
 
 /* The sums of four int32 and four others, modulo 2^32. */
 static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_add(
@@ -327,35 +368,6 @@ static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(int8_t *y, mat
         SHIFT)));
 }
 
-/* Sums of the four channels whose weights come next; returns what follows the weights. */
-static MATMUL_CORTEX_M55_INLINE const int32_t *matmul_cortex_m55_node_sums_two(
-    const int8_t *a, const int8_t *b, const int32_t *weights,
-    matmul_cortex_m55_mve_s32 *sums_a, matmul_cortex_m55_mve_s32 *sums_b)
-{
-#if defined(MATMUL_CORTEX_M55_MVE_LOOPS)
-    int8x16_t u, v; /* weights */
-    int32x4_t x, z; /* elements of the windows, in the end sums */
-
-    __asm__ volatile(
-        MATMUL_CORTEX_M55_MVE_STEP_TWO("vmladav")
-        MATMUL_CORTEX_M55_MVE_STEP_TWO("vmladava")
-        MATMUL_CORTEX_M55_MVE_SUMS_TWO
-        : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v),
-          [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights)
-        :
-        : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
-    *sums_a = x;
-    *sums_b = z;
-    return weights;
-#else
-    enum { STEPS = 2, WORDS = 32 };
-
-    *sums_a = matmul_cortex_m55_mve_sums(a, weights, STEPS);
-    *sums_b = matmul_cortex_m55_mve_sums(b, weights, STEPS);
-    return weights + WORDS;
-#endif
-}
-
 /*
  * matmul_cortex_m55_node: four columns of b, in steps of sixteen terms of each, four terms in a word; zeros fill the
  * last step. Returns what the zero point of a takes from their sums.
@@ -390,7 +402,7 @@ MATMUL_CORTEX_M55_NOINLINE static void matmul_cortex_m55_node_product(const int8
     const int8_t *restrict b, int8_t *restrict y, int32_t *restrict words)
 {
     enum {
-        ROWS = 9, COLUMNS = 7, TERMS = 18, PACKED = 32, START = 0,
+        ROWS = 9, COLUMNS = 7, TERMS = 18, STEPS = 2, COPIES = 1, PACKED = 32, START = 0,
         B_ZERO_POINT = 4, A_ROW = 18, B_COLUMN = 1, Y_ROW = 7, Y_COLUMN = 1,
         ROW_BYTES = 32 /* of a copy */
     };
@@ -421,7 +433,7 @@ MATMUL_CORTEX_M55_NOINLINE static void matmul_cortex_m55_node_product(const int8
                 ROW_BYTES - TERMS);
             matmul_cortex_m55_mve_fill(matmul_cortex_m55_mve_copy_s8(row_1, a + (row * A_ROW + A_ROW), TERMS), 0,
                 ROW_BYTES - TERMS);
-            matmul_cortex_m55_node_sums_two(row_0, row_1, words, &sums_a, &sums_b);
+            (void)matmul_cortex_m55_mve_sums_two(STEPS, COPIES, row_0, row_1, words, &sums_a, &sums_b);
             matmul_cortex_m55_node_store(out,
                 matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_add(sums_a, taken), added[row]));
             matmul_cortex_m55_node_store(out + Y_ROW,

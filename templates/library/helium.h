@@ -116,7 +116,7 @@ static QCGEN_OS_INLINE int8_t *qcgen_mve_fill(int8_t *to, int8_t value, int32_t 
 }
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
-   Where the compiler optimizes for Helium, the kernels have their own loops, in which all registers are taken. */
+   Where the compiler optimizes for Helium, there are loops in which all registers are taken. */
 #if QCGEN_MVE && defined(__OPTIMIZE__) && !defined(__ARM_BIG_ENDIAN)
 #define QCGEN_MVE_LOOPS
 #else
@@ -141,10 +141,16 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_sums(
 #endif
 
 #if defined(QCGEN_MVE_LOOPS)
-/*
- * Sixteen elements of the window at a times four channels' weights. `multiply` is "vmladav" in the first step, which
- * starts the four sums, and "vmladava" in the others, which adds to them; their registers must be even.
- */
+/* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
+   in a round of a loop, and the rest behind it; or one after the other. */
+#define QCGEN_MVE_LOOPED(step) \
+    step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
+    "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
+#define QCGEN_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
+#endif
+
+#if defined(QCGEN_MVE_LOOPS)
+/* Sixteen elements of the window at a times four channels' weights; the registers of sums must be even. */
 #define QCGEN_MVE_STEP_ONE(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
@@ -162,11 +168,39 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_sums(
     "vmov %q[x][3], %q[x][1], r2, r6"
 #endif
 
+/* Sums of the four channels whose weights come next over a window; returns what follows the weights. */
+static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(
+    int32_t steps, int32_t copies, const int8_t *a, const int32_t *weights, qcgen_mve_s32 *sums)
+{
 #if defined(QCGEN_MVE_LOOPS)
-/*
- * Sixteen elements of the windows at a and b times four channels' weights. `multiply` is "vmladav" in the first step,
- * which starts the eight sums, and "vmladava" in the others, which adds to them; their registers must be even.
- */
+    int32_t rounds = (steps - 1) / copies;
+    int8x16_t u, v; /* weights */
+    int32x4_t x;    /* elements of the window, in the end sums */
+
+    if (rounds > 1) {
+        __asm__ volatile(
+            QCGEN_MVE_LOOPED(QCGEN_MVE_STEP_ONE) QCGEN_MVE_SUMS_ONE
+            : [x] "=&w"(x), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [w] "+r"(weights), [rounds] "+r"(rounds)
+            : [copies] "i"(copies), [rest] "i"((steps - 1) % copies)
+            : "r0", "r2", "r4", "r6", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            QCGEN_MVE_REPEATED(QCGEN_MVE_STEP_ONE) QCGEN_MVE_SUMS_ONE
+            : [x] "=&w"(x), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [w] "+r"(weights)
+            : [more] "i"(steps - 1)
+            : "r0", "r2", "r4", "r6", "cc", "memory");
+    }
+    *sums = x;
+    return weights;
+#else
+    (void)copies;
+    *sums = qcgen_mve_sums(a, weights, steps);
+    return weights + 16 * steps;
+#endif
+}
+
+#if defined(QCGEN_MVE_LOOPS)
+/* Sixteen elements of the windows at a and b times four channels' weights. */
 #define QCGEN_MVE_STEP_TWO(multiply) \
     "vldrb.8 %q[x], [%[a]], #16\n" \
     "vldrb.8 %q[u], [%[w]], #16\n" \
@@ -190,6 +224,40 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_sums(
     "vmov %q[z][2], %q[z][0], r8, r12\n" \
     "vmov %q[z][3], %q[z][1], r10, lr"
 #endif
+
+/* The same over two windows. */
+static QCGEN_INLINE const int32_t *qcgen_mve_sums_two(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
+    const int32_t *weights, qcgen_mve_s32 *sums_a, qcgen_mve_s32 *sums_b)
+{
+#if defined(QCGEN_MVE_LOOPS)
+    int32_t rounds = (steps - 1) / copies;
+    int8x16_t u, v; /* weights */
+    int32x4_t x, z; /* elements of the windows, in the end sums */
+
+    if (rounds > 1) {
+        __asm__ volatile(
+            QCGEN_MVE_LOOPED(QCGEN_MVE_STEP_TWO) QCGEN_MVE_SUMS_TWO
+            : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights),
+              [rounds] "+r"(rounds)
+            : [copies] "i"(copies), [rest] "i"((steps - 1) % copies)
+            : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    } else {
+        __asm__ volatile(
+            QCGEN_MVE_REPEATED(QCGEN_MVE_STEP_TWO) QCGEN_MVE_SUMS_TWO
+            : [x] "=&w"(x), [z] "=&w"(z), [u] "=&w"(u), [v] "=&w"(v), [a] "+r"(a), [b] "+r"(b), [w] "+r"(weights)
+            : [more] "i"(steps - 1)
+            : "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "cc", "memory");
+    }
+    *sums_a = x;
+    *sums_b = z;
+    return weights;
+#else
+    (void)copies;
+    *sums_a = qcgen_mve_sums(a, weights, steps);
+    *sums_b = qcgen_mve_sums(b, weights, steps);
+    return weights + 16 * steps;
+#endif
+}
 
 /* The sums of four int32 and four others, modulo 2^32. */
 static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_add(

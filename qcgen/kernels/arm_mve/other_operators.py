@@ -104,7 +104,7 @@ def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
     )
     size = 4 * words + (len(windows.lanes) * row_bytes if copies else 0)
     constants = (*tables, *sums.epilogue.constants)
-    return Prepared(constants, context, (Scratch(size, 4),), sums.certificate)
+    return Prepared(constants, context, (Scratch(size, 4),), sums.certificate, folded=steps.operations)
 
 
 def _less(dtype: DType) -> int:

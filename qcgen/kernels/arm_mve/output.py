@@ -17,14 +17,13 @@ from qcgen.ir.types import DType
 from qcgen.kernels.fast_output import RARE, TESTED_BITS, guarded, parameter, with_fast_step
 from qcgen.kernels.kernel import Constants
 from qcgen.kernels.packing import Packed
-from qcgen.kernels.text import Unrolled
 from qcgen.requantize.fixed_point import FastStep
 
 LANES = 4  # int32 in a vector
 MAX_ROUNDED = 16  # the largest shift that VQRSHRNB has
 
 BYTES = 16  # of a vector: elements of a window in a step
-MAX_STEPS = 9  # written out in one statement: C99 promises no more than 4095 characters of text
+MAX_STEPS = 9  # written out
 FEW_PIXELS = 15  # so many windows at most pay for a function that sums one alone
 
 
@@ -187,21 +186,32 @@ def has_last(pixels: int) -> bool:
 
 @dataclass(frozen=True)
 class Steps:
-    """Sums of four channels in ``steps`` of 16 elements; the first starts them, the others are written as ``loop``."""
+    """Sums of four channels in ``steps`` of 16 elements: one starts them, of the others ``copies`` are a round."""
 
     steps: int
-    loop: Unrolled
+    copies: int
 
     @property
     def words(self) -> int:
         """The words of four channels' weights."""
         return self.steps * LANES * BYTES // 4
 
+    @property
+    def operations(self) -> dict[str, float]:
+        """What the library's functions of sums become, over one window and two: most is for each step of assembly."""
+        more = self.steps - 1
+        written = self.steps if more <= self.copies else 1 + self.copies + more % self.copies
+        return {"mve_sums_one": 14.0 + 5 * written, "mve_sums_two": 20.0 + 6 * written}
+
 
 def steps_of(terms: int) -> Steps:
-    """The steps of sums of so many products."""
+    """The steps of sums of so many products: in few rounds of a loop, with few copies behind it."""
     steps = -(-terms // BYTES)
-    return Steps(steps, _loop(steps - 1))
+    more, most = steps - 1, MAX_STEPS - 1
+    if more <= most:
+        return Steps(steps, max(more, 1))
+    fitting = (n for n in range(1, most + 1) if n + more % n <= most)
+    return Steps(steps, min(fitting, key=lambda n: (more // n, more % n)))
 
 
 @dataclass(frozen=True)
@@ -253,17 +263,7 @@ def blocks(op: Conv, packed: Packed) -> Blocks:
         (g.out_channels >= LANES, f"END = {tail}"),
     )
     used = tuple(text for is_used, text in places if is_used)
-    return Blocks(sums.steps, sums.loop, g.out_channels, offset_at, guarded_at, channel_at, tail, used)
-
-
-def _loop(steps: int) -> Unrolled:
-    """How the steps after the first are written: in few rounds of a loop, with few copies behind it."""
-    most = MAX_STEPS - 1
-    if steps <= most:
-        return Unrolled(steps, steps, 1 if steps else 0, 0)
-    fitting = (n for n in range(1, most + 1) if n + steps % n <= most)
-    unroll = min(fitting, key=lambda n: (steps // n, steps % n))
-    return Unrolled(steps, unroll, steps // unroll, steps % unroll)
+    return Blocks(sums.steps, sums.copies, g.out_channels, offset_at, guarded_at, channel_at, tail, used)
 
 
 def stream(op: Conv, packed: Packed) -> Constants:

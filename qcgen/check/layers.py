@@ -34,7 +34,7 @@ from qcgen.check.node import (
 )
 from qcgen.errors import Problem
 from qcgen.geometry import ACTIVATIONS, AUTO_PADS, CONVOLUTIONS, ConvKind, ConvSpelling
-from qcgen.infer.arithmetic import DIRECTIONS
+from qcgen.infer import DIRECTIONS
 from qcgen.infer.facts import counted, shape_text
 from qcgen.intervals import INT32_MAX
 from qcgen.ir.types import Array, DType

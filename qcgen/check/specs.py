@@ -22,7 +22,7 @@ from qcgen.check.node import (
     of_onnx,
 )
 from qcgen.geometry import CONVOLUTIONS, NHWC_DOMAIN
-from qcgen.infer.arithmetic import DYNAMIC_LSTM
+from qcgen.infer import DYNAMIC_LSTM
 from qcgen.ir.types import DType
 
 INT32: Types = (DType.INT32,)

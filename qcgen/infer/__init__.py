@@ -6,12 +6,192 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
+
 from qcgen.geometry import NHWC_DOMAIN
-from qcgen.infer import arithmetic, shape
-from qcgen.infer.arithmetic import broadcasted, like_first
-from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, rule
-from qcgen.ir.graph import Dim, Graph, Node, Value
+from qcgen.infer import shape
+from qcgen.infer.facts import Facts, Shape, TensorType, TypeRule, contradict, counted, rule, shape_text
+from qcgen.ir.graph import Dim, Graph, Node, Value, element_type, operator_keys
 from qcgen.ir.types import Array, DType
+
+# Shapes of operators that compute numbers; types of conversions and of constants.
+
+
+def like_first(facts: Facts) -> Shape | None:
+    """The first input's shape."""
+    return facts.shape(0)
+
+
+def broadcasted(facts: Facts) -> Shape | None:
+    """All inputs, broadcast."""
+    return facts.broadcast(*(value.shape for value in facts.inputs))
+
+
+def prelu(facts: Facts) -> Shape | None:
+    """A slope is broadcast to x, never x to the slope."""
+    x, slope = facts.shape(0), facts.shape(1)
+    if x is not None and slope is not None and not _spreads(slope, x):
+        what = f"its slope of shape {shape_text(slope)} cannot be broadcast to {shape_text(x)}"
+        facts.wrong(what, "give a slope for each channel: (channels, 1, 1)")
+    return x
+
+
+def _spreads(shape: Shape, over: Shape) -> bool:
+    """Whether a tensor is broadcast to a shape as in numpy, which keeps its size."""
+    return len(shape) <= len(over) and not any(
+        isinstance(a, int) and isinstance(b, int) and a not in (1, b)
+        for a, b in zip(shape[::-1], over[::-1], strict=False)
+    )
+
+
+def softmax(facts: Facts) -> Shape:
+    """The shape of x, which has the axis."""
+    x, node = facts.known_shape(), facts.node
+    facts.axis(1 if node.version < 13 and not node.domain else -1, len(x))
+    return x
+
+
+def layer_normalization(facts: Facts) -> Shape:
+    """The shape of x, whose rows Scale and B fit."""
+    x = facts.known_shape()
+    row = x[facts.axis(-1, len(x)) :]
+    for role, given in (("Scale", facts.shape(1)), ("B", facts.shape(2))):
+        if given is not None and not _spreads(given, row):
+            what = f"{role} has shape {shape_text(given)}, but the rows have shape {shape_text(row)}"
+            facts.wrong(what, f"give {role} an element for each of a row")
+    return x
+
+
+def instance_normalization(facts: Facts) -> Shape:
+    """The shape of x, for whose channels scale and B have a number each."""
+    x = facts.known_shape()
+    if len(x) < 3:
+        what = f"its input has shape {shape_text(x)}, but must have batch, channels and spatial axes"
+        raise facts.wrong(what, "give it 3 dimensions or more")
+    for role, given in (("Scale", facts.shape(1)), ("B", facts.shape(2))):
+        if given is not None and isinstance(x[1], int) and contradict(given, x[1:2]):
+            what = f"{role} has shape {shape_text(given)}, but x has {counted(x[1], 'channel')}"
+            facts.wrong(what, f"give {role} a number for each channel")
+    return x
+
+
+def matmul(facts: Facts) -> Shape:
+    """Two matrices as in numpy."""
+    a, b = facts.known_shape(0), facts.known_shape(1)
+    for place, given in (("first", a), ("second", b)):
+        if not given:
+            raise facts.wrong(f"the {place} operand has shape ()", "give a matrix")
+    _multiply(facts, a[-1], b[-2] if len(b) > 1 else b[0])
+    return (*(facts.broadcast(a[:-2], b[:-2]) or ()), *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+
+
+def gemm(facts: Facts) -> Shape:
+    """(M, N) of two matrices, each transposed if its attribute says so."""
+    a, b = facts.known_shape(0), facts.known_shape(1)
+    for place, given in (("first", a), ("second", b)):
+        if len(given) != 2:
+            what = f"the {place} operand has shape {shape_text(given)}, but must be a matrix"
+            raise facts.wrong(what, "give a matrix")
+    rows, inner = a[::-1] if facts.integer("transA", 0) else a
+    across, columns = b[::-1] if facts.integer("transB", 0) else b
+    _multiply(facts, inner, across)
+    return (rows, columns)
+
+
+def _multiply(facts: Facts, inner: Dim, rows: Dim) -> None:
+    """A row of one matrix has as many elements as a column of the other."""
+    if isinstance(inner, int) and isinstance(rows, int) and inner != rows:
+        what = f"the first operand has {counted(inner, 'column')}, the second {counted(rows, 'row')}"
+        facts.wrong(what, f"correct the {'operands' if facts.constants[1] is None else 'weights'}")
+
+
+def matmul_of_blocks(facts: Facts) -> Shape:
+    """MatMulNBits: (A, packed weights, ...), of N columns."""
+    return (*facts.known_shape()[:-1], facts.integer("N", 0))
+
+
+DYNAMIC_LSTM = ("com.microsoft", "DynamicQuantizeLSTM")
+"""LSTM with W (D, I, 4 H) and R (D, H, 4 H) of 8-bit codes; behind P: W_scale, W_zero_point, R_scale, R_zero_point."""
+
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def recurrent(facts: Facts) -> tuple[TensorType, ...]:
+    """Y (T, D, B, H), Y_h (D, B, H) and, of LSTM, Y_c like it; with layout 1 the batch comes first.
+
+    X (T, B, I), W (D, G H, I), R (D, G H, H), B (D, 2 G H), initial states (D, B, H); hidden_size is H.
+    """
+    node, x, r, gates = facts.node, facts.shape(0), facts.shape(2), 3 if facts.node.op_type == "GRU" else 4
+    shapes: tuple[Shape | None, ...] = (None,) * 3
+    if x is not None and r is not None and (len(x) != 3 or len(r) != 3):
+        facts.wrong(f"X has shape {shape_text(x)}, R {shape_text(r)}", "both must have 3 axes")
+    elif x is not None and r is not None:
+        is_turned, is_batch_first = (node.domain, node.op_type) == DYNAMIC_LSTM, facts.integer("layout", 0)
+        (a, b, i), h = x, r[1 if is_turned else 2]
+        d = DIRECTIONS.get(str(node.attributes.get("direction", "forward")), 1)
+        last = (a, d, h) if is_batch_first else (d, b, h)
+        shapes = ((a, b, d, h) if is_batch_first else (a, d, b, h), last, last)
+        if isinstance(h, int):
+            units = h if is_turned else facts.integer("hidden_size", h)
+            rows, state = gates * units, (*last[:2], units)
+            w, r = ((d, i, rows), (d, units, rows)) if is_turned else ((d, rows, i), (d, rows, units))
+            states = ((5, "initial_h", state), (6, "initial_c", state))
+            for index, role, shape in ((1, "W", w), (2, "R", r), (3, "B", (d, 2 * rows)), *states):
+                given = facts.shape(index)
+                if given is not None and contradict(given, shape):
+                    what = f"{role} has shape {shape_text(given)}, but must have {shape_text(shape)}"
+                    facts.wrong(what, "correct the shapes, hidden_size and direction, or export the model again")
+    return tuple(TensorType(facts.dtype(0), shape) for shape in shapes[: gates - 1])
+
+
+def branches(facts: Facts) -> tuple[TensorType, ...]:
+    """If, whose branches give its further inputs: what is the same of both."""
+    count = len(facts.node.inputs) // 2
+    pairs = zip(facts.inputs[1 : 1 + count], facts.inputs[1 + count : 1 + 2 * count], strict=True)
+    return tuple(
+        TensorType(one.dtype if one.dtype is other.dtype else None, one.shape if one.shape == other.shape else None)
+        for one, other in pairs
+    )
+
+
+def cast(facts: Facts) -> DType | None:
+    """The type that the attribute ``to`` names."""
+    return element_type(facts.integer("to", 0))
+
+
+def quantized(facts: Facts) -> DType | None:
+    """The type of the zero point, else that of the attribute output_dtype, else uint8."""
+    return facts.dtype(2) if facts.has(2) else element_type(facts.integer("output_dtype", 0)) or DType.UINT8
+
+
+def quantized_product(facts: Facts) -> DType | None:
+    """The type of QGemm's y_zero_point; float without one."""
+    return facts.dtype(8) if facts.has(8) else DType.FLOAT32
+
+
+def dynamic_quantize(facts: Facts) -> tuple[TensorType, ...]:
+    """Codes, scale and zero point."""
+    return (TensorType(DType.UINT8, facts.shape(0)), TensorType(DType.FLOAT32, ()), TensorType(DType.UINT8, ()))
+
+
+def constant(facts: Facts) -> tuple[TensorType, ...]:
+    """The tensor of an attribute value, or the scalar or list of value_int, value_floats and so on."""
+    types = {"value_int": DType.INT64, "value_float": DType.FLOAT32, "value_string": DType.OTHER}
+    for name, value in facts.node.attributes.items():
+        if name == "value" and isinstance(value, np.ndarray):
+            return (TensorType(DType.of(value), value.shape),)
+        if (dtype := types.get(name.removesuffix("s"))) is not None:
+            return (TensorType(dtype, (len(value),) if isinstance(value, tuple) else ()),)
+    return ()
+
+
+def filling(facts: Facts) -> DType:
+    """The type of ConstantOfShape's attribute value, a float by default."""
+    value = facts.node.attributes.get("value")
+    return DType.of(value) if isinstance(value, np.ndarray) else DType.FLOAT32
+
+
+# The rules by operator, and what they say of all nodes.
 
 Problems = Sequence[tuple[str, str]]
 """What is wrong with a node, each with what to do; "" if the size of an input may be to blame."""
@@ -19,86 +199,69 @@ Problems = Sequence[tuple[str, str]]
 CODES = slice(0, 4, 3)
 """The two tensors of an operator that reads each with its scale and its zero point."""
 
-ROWS: tuple[tuple[str, str, TypeRule], ...] = (
-    (
-        "",
-        """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log
-        Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Softplus Softsign Sqrt Swish Tanh
-        ThresholdedRelu""",
-        rule(like_first, 0),
-    ),
-    ("", "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", rule(broadcasted, DType.BOOL, of=slice(2))),
-    ("", "Add Div Mod Mul Pow Sub", rule(broadcasted, (0, 1), of=slice(2))),
-    ("", "ArgMax ArgMin", rule(shape.arg_max, DType.INT64)),
-    ("", "AveragePool MaxPool", rule(shape.pooling, 0, DType.INT64)),
-    ("", "Cast", rule(like_first, arithmetic.cast)),
-    ("", "Concat", rule(shape.concat, 0)),
-    ("", "Constant", arithmetic.constant),
-    ("", "ConstantOfShape", rule(lambda facts: facts.known_integers(0), arithmetic.filling)),
-    ("", "Conv", rule(shape.convolution, 0)),
-    ("", "ConvInteger", rule(shape.convolution, DType.INT32)),
-    ("", "DepthToSpace", rule(shape.depth_to_space, 0)),
-    ("", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
-    ("", "Dropout", rule(like_first, 0, DType.BOOL)),
-    ("", "DynamicQuantizeLinear", arithmetic.dynamic_quantize),
-    ("", "Expand", rule(shape.expand, 0)),
-    ("", "Flatten", rule(shape.flatten, 0)),
-    ("", "Gather", rule(shape.gather, 0)),
-    ("", "GatherElements", rule(shape.gather_elements, 0)),
-    ("", "GRU LSTM", arithmetic.recurrent),
-    ("", "Gemm", rule(arithmetic.gemm, 0)),
-    ("", "GlobalAveragePool GlobalMaxPool", rule(shape.global_pooling, 0)),
-    ("", "If", arithmetic.branches),
-    ("", "InstanceNormalization", rule(arithmetic.instance_normalization, 0)),
-    ("", "LayerNormalization", rule(arithmetic.layer_normalization, 0)),
-    ("", "LogSoftmax Softmax", rule(arithmetic.softmax, 0)),
-    ("", "MatMul", rule(arithmetic.matmul, 0)),
-    ("", "MatMulInteger", rule(arithmetic.matmul, DType.INT32, of=slice(2))),
-    ("", "Max Mean Min Sum", rule(broadcasted, 0)),
-    ("", "PRelu", rule(arithmetic.prelu, 0)),
-    ("", "Pad", rule(shape.pad, 0, keeps_rank=True)),
-    ("", "QLinearConv", rule(shape.convolution, 7, of=CODES)),
-    ("", "QLinearMatMul", rule(arithmetic.matmul, 7, of=CODES)),
-    ("", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
-    ("", "Range", rule(shape.range_, 0)),
-    ("", "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean", rule(shape.reduce, 0)),
-    ("", "ReduceMin ReduceProd ReduceSum ReduceSumSquare", rule(shape.reduce, 0)),
-    ("", "Reshape", rule(shape.reshape, 0)),
-    ("", "ReverseSequence ScatterElements ScatterND Trilu", rule(like_first, 0)),
-    ("", "Resize", rule(shape.resize, 0, keeps_rank=True)),
-    ("", "Shape", rule(shape.shape, DType.INT64)),
-    ("", "Slice", rule(shape.slice_, 0, keeps_rank=True)),
-    ("", "SpaceToDepth", rule(shape.space_to_depth, 0)),
-    ("", "Split", shape.split),
-    ("", "Squeeze", rule(shape.squeeze, 0)),
-    ("", "Tile", rule(shape.tile, 0, keeps_rank=True)),
-    ("", "TopK", rule(shape.top_k, 0, DType.INT64)),
-    ("", "Transpose", rule(shape.transpose, 0)),
-    ("", "Unsqueeze", rule(shape.unsqueeze, 0)),
-    ("", "Where", rule(broadcasted, (1, 2), of=slice(3))),
-    ("com.microsoft", "DequantizeLinear", rule(like_first, (1, DType.FLOAT32))),
-    ("com.microsoft", "DynamicQuantizeLSTM", arithmetic.recurrent),
-    ("com.microsoft", "FusedConv NhwcFusedConv", rule(shape.convolution, 0)),
-    ("com.microsoft", "BiasGelu FastGelu Gelu QLinearLeakyRelu QLinearSigmoid QuickGelu", rule(like_first, 0)),
-    ("com.microsoft", "MatMulNBits", rule(arithmetic.matmul_of_blocks, 0)),
-    ("com.microsoft", "NhwcMaxPool QLinearAveragePool", rule(shape.pooling, 0, DType.INT64)),
-    ("com.microsoft", "QGemm", rule(arithmetic.gemm, arithmetic.quantized_product, of=CODES)),
-    ("com.microsoft", "QLinearAdd QLinearMul", rule(broadcasted, (0, 3), of=CODES)),
-    ("com.microsoft", "QLinearConcat", rule(shape.concat, 1, of=slice(2, None, 3))),
-    ("com.microsoft", "QLinearConv", rule(shape.convolution, 7, of=CODES)),
-    ("com.microsoft", "QLinearGlobalAveragePool", rule(shape.global_pooling, 0)),
-    ("com.microsoft", "QLinearSoftmax", rule(arithmetic.softmax, 0)),
-    ("com.microsoft", "QuantizeLinear", rule(like_first, arithmetic.quantized)),
-    (NHWC_DOMAIN, "AveragePool MaxPool", rule(shape.pooling, 0, DType.INT64)),
-    (NHWC_DOMAIN, "Conv", rule(shape.convolution, 0)),
-    (NHWC_DOMAIN, "GlobalAveragePool GlobalMaxPool", rule(shape.global_pooling, 0)),
-    (NHWC_DOMAIN, "QLinearConv", rule(shape.convolution, 7, of=CODES)),
-)
-"""The domain and the names of operators that have one rule, and that."""
-
-RULES: dict[tuple[str, str], TypeRule] = {
-    (domain, op_type): types for domain, op_types, types in ROWS for op_type in op_types.split()
+ROWS: Mapping[str, TypeRule] = {
+    """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log
+    Mish Neg Not Reciprocal Relu ReverseSequence Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Softplus
+    Softsign Sqrt Swish Tanh ThresholdedRelu Trilu com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu
+    com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid com.microsoft.QuickGelu""": rule(like_first, 0),
+    "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor": rule(broadcasted, DType.BOOL, of=slice(2)),
+    "Add Div Mod Mul Pow Sub": rule(broadcasted, (0, 1), of=slice(2)),
+    "ArgMax ArgMin": rule(shape.arg_max, DType.INT64),
+    f"""AveragePool MaxPool com.microsoft.NhwcMaxPool com.microsoft.QLinearAveragePool {NHWC_DOMAIN}.AveragePool
+    {NHWC_DOMAIN}.MaxPool""": rule(shape.pooling, 0, DType.INT64),
+    "Cast": rule(like_first, cast),
+    "Concat": rule(shape.concat, 0),
+    "Constant": constant,
+    "ConstantOfShape": rule(lambda facts: facts.known_integers(0), filling),
+    f"Conv com.microsoft.FusedConv com.microsoft.NhwcFusedConv {NHWC_DOMAIN}.Conv": rule(shape.convolution, 0),
+    "ConvInteger": rule(shape.convolution, DType.INT32),
+    "DepthToSpace": rule(shape.depth_to_space, 0),
+    "DequantizeLinear com.microsoft.DequantizeLinear": rule(like_first, (1, DType.FLOAT32)),
+    "Dropout": rule(like_first, 0, DType.BOOL),
+    "DynamicQuantizeLinear": dynamic_quantize,
+    "Expand": rule(shape.expand, 0),
+    "Flatten": rule(shape.flatten, 0),
+    "GRU LSTM com.microsoft.DynamicQuantizeLSTM": recurrent,
+    "Gather": rule(shape.gather, 0),
+    "GatherElements": rule(shape.gather_elements, 0),
+    "Gemm": rule(gemm, 0),
+    f"""GlobalAveragePool GlobalMaxPool com.microsoft.QLinearGlobalAveragePool {NHWC_DOMAIN}.GlobalAveragePool
+    {NHWC_DOMAIN}.GlobalMaxPool""": rule(shape.global_pooling, 0),
+    "If": branches,
+    "InstanceNormalization": rule(instance_normalization, 0),
+    "LayerNormalization": rule(layer_normalization, 0),
+    "LogSoftmax Softmax com.microsoft.QLinearSoftmax": rule(softmax, 0),
+    "MatMul": rule(matmul, 0),
+    "MatMulInteger": rule(matmul, DType.INT32, of=slice(2)),
+    "Max Mean Min Sum": rule(broadcasted, 0),
+    "PRelu": rule(prelu, 0),
+    "Pad": rule(shape.pad, 0, keeps_rank=True),
+    f"QLinearConv com.microsoft.QLinearConv {NHWC_DOMAIN}.QLinearConv": rule(shape.convolution, 7, of=CODES),
+    "QLinearMatMul": rule(matmul, 7, of=CODES),
+    "QuantizeLinear com.microsoft.QuantizeLinear": rule(like_first, quantized),
+    "Range": rule(shape.range_, 0),
+    """ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare""": rule(shape.reduce, 0),
+    "Reshape": rule(shape.reshape, 0),
+    "Resize": rule(shape.resize, 0, keeps_rank=True),
+    "Shape": rule(shape.shape, DType.INT64),
+    "Slice": rule(shape.slice_, 0, keeps_rank=True),
+    "SpaceToDepth": rule(shape.space_to_depth, 0),
+    "Split": shape.split,
+    "Squeeze": rule(shape.squeeze, 0),
+    "Tile": rule(shape.tile, 0, keeps_rank=True),
+    "TopK": rule(shape.top_k, 0, DType.INT64),
+    "Transpose": rule(shape.transpose, 0),
+    "Unsqueeze": rule(shape.unsqueeze, 0),
+    "Where": rule(broadcasted, (1, 2), of=slice(3)),
+    "com.microsoft.MatMulNBits": rule(matmul_of_blocks, 0),
+    "com.microsoft.QGemm": rule(gemm, quantized_product, of=CODES),
+    "com.microsoft.QLinearAdd com.microsoft.QLinearMul": rule(broadcasted, (0, 3), of=CODES),
+    "com.microsoft.QLinearConcat": rule(shape.concat, 1, of=slice(2, None, 3)),
 }
+"""The operators that have one rule, and that."""
+
+RULES: dict[tuple[str, str], TypeRule] = {key: types for names, types in ROWS.items() for key in operator_keys(names)}
 """How the outputs of every known operator follow from its inputs, by (domain, op_type)."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -67,6 +67,13 @@ class Node:
     def input(self, index: int) -> str:
         """The name of an input, "" if it is absent."""
         return self.inputs[index] if index < len(self.inputs) else ""
+
+
+def operator_keys(names: str) -> Iterator[tuple[str, str]]:
+    """Domain and op_type of operators that are named in a row: "Conv com.microsoft.QLinearAdd"."""
+    for name in names.split():
+        domain, _, op_type = name.rpartition(".")
+        yield domain, op_type
 
 
 def fresh(name: str, taken: Container[str]) -> str:

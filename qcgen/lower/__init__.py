@@ -9,7 +9,7 @@ import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.geometry import NHWC_DOMAIN
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import Graph, Node, operator_keys
 from qcgen.ir.program import (
     AveragePool,
     Concat,
@@ -93,11 +93,7 @@ LOWERINGS: Mapping[tuple[str, str], Lowering] = dict(
     sorted(
         {
             **dict.fromkeys(elementwise.FUNCTIONS, elementwise.lower_function),
-            **{
-                (operator.rpartition(".")[0], operator.rpartition(".")[2]): lowering
-                for lowering, operators in _BY_LOWERING.items()
-                for operator in operators.split()
-            },
+            **{key: lowering for lowering, operators in _BY_LOWERING.items() for key in operator_keys(operators)},
         }.items()
     )
 )

@@ -13,7 +13,7 @@ from models import MICROSOFT, NHWC, Spec, conv_integer, float_conv, node_model, 
 from onnx import ModelProto, TensorProto, helper
 from qdq import A, B, Chain, Meaning
 
-from qcgen.infer.arithmetic import DYNAMIC_LSTM
+from qcgen.infer import DYNAMIC_LSTM
 
 IMAGE = (1, 2, 4, 5)
 WIDE: Meaning = (0.0002, np.int16(-400))

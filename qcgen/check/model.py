@@ -89,7 +89,7 @@ def shape_nodes(graph: Graph) -> frozenset[str]:
     known = {"", *graph.constants}
     for node in graph.nodes:
         inputs = set(node.inputs) - known
-        if (node.domain, node.op_type) == ("", "Shape") or (inputs and inputs <= found):
+        if node.is_a("Shape") or (inputs and inputs <= found):
             found |= set(node.outputs)
     return frozenset(node.name for node in graph.nodes if set(node.outputs) & found)
 

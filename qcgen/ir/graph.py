@@ -64,9 +64,17 @@ class Node:
         """The operator with its domain, as the user wrote it: "Conv", "com.microsoft.QLinearAdd"."""
         return self.written or (f"{self.domain}.{self.op_type}" if self.domain else self.op_type)
 
+    def is_a(self, *op_types: str) -> bool:
+        """Whether it is one of these operators of ai.onnx."""
+        return not self.domain and self.op_type in op_types
+
     def input(self, index: int) -> str:
         """The name of an input, "" if it is absent."""
         return self.inputs[index] if index < len(self.inputs) else ""
+
+    def input_beside(self, name: str) -> str:
+        """The other one of two inputs."""
+        return self.input(1) if self.input(0) == name else self.input(0)
 
 
 def operator_keys(names: str) -> Iterator[tuple[str, str]]:

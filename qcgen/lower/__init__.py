@@ -207,7 +207,7 @@ def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]
     borders: list[Problem] = []  # of what is around an operator, which is the cause if it is not supported either
     graph = convolutions_of_codes(graph)
     for node in graph.nodes:
-        if (node.domain, node.op_type) != ("", "QLinearConv"):
+        if not node.is_a("QLinearConv"):
             where = f"node {node.name!r} ({node.operator})"
             hint = f"compile a QLinearConv of ai.onnx with {spelt('node')}, or use {spelt(numerics='onnxruntime')}"
             is_border = node.op_type in ("DequantizeLinear", "QuantizeLinear")

@@ -78,7 +78,7 @@ def convolutions_of_codes(graph: Graph) -> Graph:
     """
     constants, nodes, made = dict(graph.constants), list[Node](), set[str]()
     for node in graph.nodes:
-        conv = lower_conv(Source(node, graph))[-1] if (node.domain, node.op_type) == ("", "Conv") else None
+        conv = lower_conv(Source(node, graph))[-1] if node.is_a("Conv") else None
         if isinstance(conv, Conv) and isinstance(conv.epilogue, Requantize):
             node = _as_qlinear_conv(node, graph, conv, constants)
             made.add(node.outputs[0])

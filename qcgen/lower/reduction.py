@@ -341,7 +341,7 @@ def _is_joined(node: Node, graph: Graph) -> bool:
     """
     x = node.input(0)
     maker = graph.producers.get(x)
-    if maker is None or (maker.domain, maker.op_type) != ("", "Add"):
+    if maker is None or not maker.is_a("Add"):
         return False
     if len(graph.readers[x]) > 1 or x in graph.outputs:
         return False

@@ -9,78 +9,40 @@ from functools import partial
 from qcgen.infer import computed_values, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
+from qcgen.rewrite import join, quantization, weights, write_out
 from qcgen.rewrite.channels_last import reductions_before, resizes_with_channels_last
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
-from qcgen.rewrite.join import (
-    choose_branches,
-    gather_places,
-    join_double_pairs,
-    join_dynamic_quantize,
-    join_gelu,
-    join_layer_norm,
-    join_matmul_add,
-    join_pairs,
-    join_reciprocal_product,
-    merge_duplicates,
-    name_casts,
-    name_means,
-    remove_identities,
-    scale_behind_product,
-)
-from qcgen.rewrite.quantization import (
-    clamp_earlier,
-    dequantize_later,
-    drop_clamps,
-    name_clamped,
-    quantize_earlier,
-)
-from qcgen.rewrite.weights import fold_into_weights, quantize_weights, scale_weights_by_input, scale_weights_by_output
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
-from qcgen.rewrite.write_out import (
-    add_behind_gemm,
-    compare_as_floats,
-    linear_resize,
-    lower_conv_transpose,
-    move_to_places,
-    name_upsamples,
-    reduce_before,
-    resize_channels_last,
-    sum_up_codes,
-    widen_vectors,
-    write_out_batch_normalization,
-    write_out_blocks,
-    write_out_einsum,
-    write_out_gelus,
-    write_out_gemm,
-    write_out_logarithms,
-    write_out_products,
-    write_out_scales,
-    write_out_sums,
-)
 
-FIRST: tuple[Pattern, ...] = (remove_identities, merge_duplicates, fold_into_weights, join_matmul_add, quantize_weights)
+FIRST: tuple[Pattern, ...] = (
+    join.remove_identities,
+    join.merge_duplicates,
+    weights.fold_into_weights,
+    join.join_matmul_add,
+    weights.quantize_weights,
+)
 """What is looked for while quantization is where the model has it: which weights become codes depends on that."""
 
 PATTERNS: tuple[Pattern, ...] = (
-    remove_identities,
-    merge_duplicates,
-    name_means,
-    name_casts,
-    gather_places,
-    write_out_einsum,
-    join_layer_norm,
-    join_matmul_add,
-    widen_vectors,
-    lower_conv_transpose,
-    scale_weights_by_output,
-    scale_weights_by_input,
-    join_gelu,
-    join_pairs,
-    drop_clamps,
-    clamp_earlier,
-    quantize_earlier,
-    dequantize_later,
+    join.remove_identities,
+    join.merge_duplicates,
+    join.name_means,
+    join.name_casts,
+    join.gather_places,
+    write_out.write_out_einsum,
+    join.join_layer_norm,
+    join.join_matmul_add,
+    write_out.widen_vectors,
+    write_out.lower_conv_transpose,
+    weights.scale_weights_by_output,
+    weights.scale_weights_by_input,
+    join.join_gelu,
+    join.join_pairs,
+    quantization.drop_clamps,
+    quantization.clamp_earlier,
+    quantization.quantize_earlier,
+    quantization.dequantize_later,
 )
 """What is looked for, in this order: after each change the search starts again from the top.
 
@@ -89,26 +51,26 @@ one table.
 """
 
 LAST: tuple[Pattern, ...] = (
-    compare_as_floats,
-    gather_places,
-    move_to_places,
-    write_out_einsum,
-    join_gelu,
-    write_out_gelus,
-    add_behind_gemm,
-    write_out_gemm,
-    sum_up_codes,
-    scale_behind_product,
-    join_dynamic_quantize,
-    write_out_scales,
-    lower_conv_transpose,
-    linear_resize,
-    write_out_products,
-    write_out_blocks,
-    widen_vectors,
-    write_out_batch_normalization,
-    write_out_logarithms,
-    write_out_sums,
+    write_out.compare_as_floats,
+    join.gather_places,
+    write_out.move_to_places,
+    write_out.write_out_einsum,
+    join.join_gelu,
+    write_out.write_out_gelus,
+    write_out.add_behind_gemm,
+    write_out.write_out_gemm,
+    write_out.sum_up_codes,
+    join.scale_behind_product,
+    join.join_dynamic_quantize,
+    write_out.write_out_scales,
+    write_out.lower_conv_transpose,
+    write_out.linear_resize,
+    write_out.write_out_products,
+    write_out.write_out_blocks,
+    write_out.widen_vectors,
+    write_out.write_out_batch_normalization,
+    write_out.write_out_logarithms,
+    write_out.write_out_sums,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 
@@ -125,20 +87,20 @@ def rewrite(graph: Graph) -> Graph:
     own_domains = frozenset(node.domain for node in graph.nodes)
     budget = Budget.of(graph.constants)
     graph = _folded(_without_stale(graph), FOLDS_AT_FIRST, budget)
-    while (chosen := choose_branches(graph)) is not graph:
+    while (chosen := join.choose_branches(graph)) is not graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
-    resized = apply(graph, name_upsamples)
+    resized = apply(graph, write_out.name_upsamples)
     graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
     resizes, reductions = resizes_with_channels_last(graph), reductions_before(graph)
-    halves = in_float32(apply(apply(graph, remove_identities), join_reciprocal_product))
+    halves = in_float32(apply(apply(graph, join.remove_identities), join.join_reciprocal_product))
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
-        first = apply(_fused(_with_pairs_joined(graph), FIRST, budget), name_clamped)
+        first = apply(_fused(_with_pairs_joined(graph), FIRST, budget), quantization.name_clamped)
         graph = without_unused(_fused(first, PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
     last: tuple[Pattern, ...] = (
-        partial(resize_channels_last, resizes),
-        partial(reduce_before, reductions),
+        partial(write_out.resize_channels_last, resizes),
+        partial(write_out.reduce_before, reductions),
         *LAST,
     )
     for pattern in last:
@@ -180,7 +142,7 @@ def _with_pairs_joined(graph: Graph) -> Graph:
     Before all else: a second node that reads between them keeps both, even if it does what the first one does, or if
     nothing reads what it makes.
     """
-    while (changed := apply(apply(graph, remove_identities), join_double_pairs)) is not graph:
+    while (changed := apply(apply(graph, join.remove_identities), join.join_double_pairs)) is not graph:
         graph = changed
     return graph
 

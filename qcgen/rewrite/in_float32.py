@@ -76,7 +76,7 @@ class _Rounding:
         return any(self._is_half(name) for name in (*node.inputs, *node.outputs))
 
     def _casts(self, node: Node) -> bool:
-        return (node.domain, node.op_type) == ("", "Cast")
+        return node.is_a("Cast")
 
     def _is_known(self, node: Node) -> bool:
         is_quantized = node.op_type.startswith(("QGemm", "QLinear")) and node.op_type != "QLinearMatMul"

@@ -86,7 +86,7 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
     leaves alone, x * (1/2 * (1 + erf)), multiplications by sqrt(1/2) and an x that is dequantized, since it dequantizes
     it for each reader, stays. Source: GeluFusion, tried with 1.32.0.
     """
-    ways = (matched(wiring, node.outputs[0], gelu, Match(is_near=True)) for gelu in GELUS if _is(node, "Mul"))
+    ways = (matched(wiring, node.outputs[0], gelu, Match(is_near=True)) for gelu in GELUS if node.is_a("Mul"))
     found = next(filter(None, ways), None)
     maker = None if found is None else wiring.producers.get(found.roles["x"])
     if found is None or (maker is not None and maker.op_type == "DequantizeLinear"):
@@ -106,7 +106,7 @@ def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
 
     Source: MatMulScaleFusion, tried with 1.32.0.
     """
-    if not _is(node, "MatMul") or node.in_float or any(wiring.constant(name) is not None for name in node.inputs):
+    if not node.is_a("MatMul") or node.in_float or any(wiring.constant(name) is not None for name in node.inputs):
         return None
     if _is_of_codes(wiring, node) or _is_gemm(wiring, node):
         return None
@@ -133,7 +133,7 @@ def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
 def _is_scaled_product(wiring: Wiring, name: str) -> bool:
     """Whether a tensor is a product of floats that is read once: it is what is scaled, not what reads it."""
     maker = wiring.producers.get(name)
-    if maker is None or not _is(maker, "MatMul") or wiring.only_reader(name) is None:
+    if maker is None or not maker.is_a("MatMul") or wiring.only_reader(name) is None:
         return False
     return not _is_of_codes(wiring, maker)
 
@@ -141,10 +141,10 @@ def _is_scaled_product(wiring: Wiring, name: str) -> bool:
 def _is_gemm(wiring: Wiring, product: Node) -> bool:
     """Whether onnxruntime joins a product with the Add behind it. Source: MatMulAddFusion."""
     add = wiring.only_reader(product.outputs[0])
-    if add is None or not _is(add, "Add"):
+    if add is None or not add.is_a("Add"):
         return False
-    names = (*product.inputs, _other(add, product.outputs[0]))
-    a, b, bias = (_shape(wiring, name) or () for name in names)
+    names = (*product.inputs, add.input_beside(product.outputs[0]))
+    a, b, bias = (wiring.shape(name) or () for name in names)
     is_matrix = len(a) == len(bias) == 2 == len(b) and bias[0] in (1, a[0]) and bias[1] in (1, b[1])
     return is_matrix or (len(b) == 2 and bias == b[1:])
 
@@ -156,7 +156,7 @@ def _is_of_codes(wiring: Wiring, product: Node) -> bool:
 
 def _scaled(wiring: Wiring, node: Node | None) -> tuple[Node, str, np.float32] | None:
     """A node that multiplies by a constant number, what it multiplies, and that number; None if it does not."""
-    if node is None or not _is(node, "Mul", "Div"):
+    if node is None or not node.is_a("Mul", "Div"):
         return None
     for index in (0, 1) if node.op_type == "Mul" else (1,):
         number, other = wiring.floats(node.input(index)), wiring.graph.value(node.input(1 - index)).shape
@@ -171,13 +171,13 @@ def _scaled(wiring: Wiring, node: Node | None) -> tuple[Node, str, np.float32] |
 
 def join_reciprocal_product(wiring: Wiring, node: Node) -> Change | None:
     """A quotient of 1 that is multiplied, and read by nothing else. Source: DivMulFusion of onnxruntime."""
-    product = wiring.only_reader(node.outputs[0]) if _is(node, "Div") and node.outputs else None
-    if product is None or not _is(product, "Mul"):
+    product = wiring.only_reader(node.outputs[0]) if node.is_a("Div") and node.outputs else None
+    if product is None or not product.is_a("Mul"):
         return None
     one = wiring.constant(node.input(0))
     if one is None or one.size != 1 or one.reshape(-1)[0] != 1:
         return None
-    inputs = (_other(product, node.outputs[0]), node.input(1))
+    inputs = (product.input_beside(node.outputs[0]), node.input(1))
     return Change(product, (Node(product.name, "Div", "", inputs, product.outputs, {}),), remove=(node,))
 
 
@@ -196,7 +196,7 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     onnxruntime joins such nodes where no DequantizeLinear is right before them, else a part of them: of 9,600,000 codes
     of steps between codes 16 differ, by one. Steps that something else reads stay, too.
     """
-    ways = (matched(wiring, node.outputs[0], steps) for steps in NORMALIZATIONS if _is(node, "Mul"))
+    ways = (matched(wiring, node.outputs[0], steps) for steps in NORMALIZATIONS if node.is_a("Mul"))
     found = next(filter(None, ways), None)
     if found is None:
         return None
@@ -208,7 +208,7 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     if wiring.only_reader(quotient.outputs[0]) is not node or not _is_row(wiring, scale, shape):
         return None
     total = wiring.only_reader(node.outputs[0])
-    bias = "" if total is None or not _is(total, "Add") else _other(total, node.outputs[0])
+    bias = "" if total is None or not total.is_a("Add") else total.input_beside(node.outputs[0])
     last = node if total is None or not bias or not _is_row(wiring, bias, shape) else total
     inputs = (x, scale) if last is node else (x, scale, bias)
     attributes = {"axis": -1, "epsilon": float(epsilon.reshape(()))}
@@ -238,15 +238,6 @@ def _is_row(wiring: Wiring, name: str, shape: tuple[int, ...]) -> bool:
     return constant is not None and constant.shape == shape[-1:]
 
 
-def _other(node: Node, name: str) -> str:
-    """The other one of two inputs."""
-    return node.input(1) if node.input(0) == name else node.input(0)
-
-
-def _is(node: Node, *op_types: str) -> bool:
-    return not node.domain and node.op_type in op_types
-
-
 # MatMul followed by a bias is Gemm.
 
 
@@ -257,9 +248,9 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
     become codes, and those of a bias are added. Source: MatMulAddFusion of onnxruntime.
     """
     add = wiring.only_reader(node.outputs[0])
-    if not _is(node, "MatMul") or node.in_float or add is None or not _is(add, "Add"):
+    if not node.is_a("MatMul") or node.in_float or add is None or not add.is_a("Add"):
         return None
-    (a, b), bias = node.inputs, _other(add, node.outputs[0])
+    (a, b), bias = node.inputs, add.input_beside(node.outputs[0])
     x, rows, w = dequantized(wiring, a), wiring.graph.value(a), wiring.graph.value(b).fixed_shape
     found, by = dequantized(wiring, bias), dequantized(wiring, b)
     if x is None or wiring.constant(b if by is None else by.codes) is None or w is None or len(w) != 2:
@@ -297,7 +288,7 @@ def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
     For a tensor of zeros the chain gives NaN, and the operator the scale 1.
     Source: the function body of DynamicQuantizeLinear-11 in ONNX.
     """
-    if not _is(node, "QuantizeLinear") or len(node.inputs) != 3:
+    if not node.is_a("QuantizeLinear") or len(node.inputs) != 3:
         return None
     x, scale, zero_point = node.inputs
     found = matched(wiring, scale, SCALE, Match({"x": x, "scale": scale}))
@@ -319,7 +310,7 @@ def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
 def name_casts(wiring: Wiring, node: Node) -> Change | None:
     """Images that come as bytes are cast and scaled before they are quantized: with this, all of it is one table."""
     to, x = node.attributes.get("to"), wiring.graph.value(node.input(0))
-    if (node.domain, node.op_type) != ("", "Cast") or not isinstance(to, int) or x.dtype is None:
+    if not node.is_a("Cast") or not isinstance(to, int) or x.dtype is None:
         return None
     if element_type(to) is not DType.FLOAT32 or not x.dtype.is_quantized or wiring.constant(x.name) is not None:
         return None
@@ -336,7 +327,7 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
 
     In float the two add up in other orders.
     """
-    if (node.domain, node.op_type) != ("", "ReduceMean") or quantizer(wiring, node.outputs[0]) is None:
+    if not node.is_a("ReduceMean") or quantizer(wiring, node.outputs[0]) is None:
         return None
     axes, shape = _axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
     if axes is None or shape is None or len(shape) < 3:
@@ -356,7 +347,7 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
 
 def gather_places(wiring: Wiring, node: Node) -> Change | None:
     """The axes that the places name become one, along which their numbers are taken; without batch_dims."""
-    if (node.domain, node.op_type) != ("", "GatherND") or node.attributes.get("batch_dims", 0):
+    if not node.is_a("GatherND") or node.attributes.get("batch_dims", 0):
         return None
     places, shape = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).fixed_shape
     if places is None or shape is None or places.ndim < 1 or not 1 <= places.shape[-1] <= len(shape):
@@ -554,7 +545,7 @@ def choose_branches(graph: Graph) -> Graph:
 
 def _choose(wiring: Wiring, node: Node) -> Change | None:
     count = len(node.outputs)
-    if (node.domain, node.op_type) != ("", "If") or not count or len(node.inputs) != 1 + 2 * count:
+    if not node.is_a("If") or not count or len(node.inputs) != 1 + 2 * count:
         return None
     branches = node.inputs[1 : 1 + count], node.inputs[1 + count :]
     condition = wiring.constant(node.inputs[0])
@@ -576,12 +567,7 @@ def _choose(wiring: Wiring, node: Node) -> Change | None:
 
 def _can_be_chosen(wiring: Wiring, condition: str, one: str, other: str) -> bool:
     """Whether two float32 tensors have one shape, which the condition leaves as it is."""
-    shapes = [_shape(wiring, name) for name in (condition, one, other)]
+    shapes = [wiring.shape(name) for name in (condition, one, other)]
     types = {wiring.graph.dtype(name) for name in (one, other)}
     is_known = types == {DType.FLOAT32} and shapes[1] is not None and shapes[1] == shapes[2]
     return is_known and shapes[0] in ((), (1,)[: len(shapes[1] or ())])
-
-
-def _shape(wiring: Wiring, name: str) -> tuple[int, ...] | None:
-    constant = wiring.constant(name)
-    return wiring.graph.value(name).fixed_shape if constant is None else constant.shape

@@ -228,7 +228,7 @@ def _number(wiring: Wiring, node: Node, index: int, attribute: str, default: flo
 
 def code_bounds(wiring: Wiring, node: Node) -> tuple[Array, Array] | None:
     """The bounds of a Clip of codes, None for other nodes."""
-    if (node.domain, node.op_type) != ("", "Clip"):
+    if not node.is_a("Clip"):
         return None
     low, high = wiring.constant(node.input(1)), wiring.constant(node.input(2))
     if low is None or high is None or low.size != 1 or high.size != 1 or low.dtype != high.dtype:
@@ -386,7 +386,7 @@ def name_clamped(wiring: Wiring, node: Node) -> Change | None:
     Unless that is a QuantizeLinear whose codes end with the bounds. A Relu in front of a Clip is part of it. What
     quantizes to fewer than 8 bits keeps a product in float, too. Source: NodeGroupSelector::GetQDQSelection.
     """
-    if node.in_float or node.domain or node.op_type not in ("Gemm", "MatMul"):
+    if node.in_float or not node.is_a("Gemm", "MatMul"):
         return None
     last, low, is_clamped, bounds = node, float("-inf"), False, None
     reader = wiring.only_reader(node.outputs[0])

@@ -32,7 +32,7 @@ def fold_into_weights(wiring: Wiring, node: Node) -> Change | None:
     Source: ConvBNFusion, ConvAddFusion and ConvMulFusion of onnxruntime.
     """
     w, bias = wiring.floats(node.input(1)), wiring.floats(node.input(2))
-    if (node.domain, node.op_type) != ("", "Conv") or w is None or (node.input(2) and bias is None):
+    if not node.is_a("Conv") or w is None or (node.input(2) and bias is None):
         return None
     after = wiring.only_reader(node.outputs[0])
     if after is None or after.domain or after.input(0) != node.outputs[0] or after.outputs[0] in wiring.outputs:
@@ -160,7 +160,7 @@ def _leads_to_codes(wiring: Wiring, tensor: str, *, moved: bool = False) -> bool
     reader = wiring.nodes[readers.pop()] if len(readers) == 1 else None
     if reader is None or is_quantize(reader):
         return reader is not None and not (moved and tensor in wiring.outputs)
-    if not moved and not reader.domain and reader.op_type in ("Clip", "Relu"):
+    if not moved and reader.is_a("Clip", "Relu"):
         return _leads_to_codes(wiring, reader.outputs[0])
     return _moves(reader) and tensor not in wiring.outputs and _leads_to_codes(wiring, reader.outputs[0], moved=True)
 
@@ -211,7 +211,7 @@ def _by_channel(wiring: Wiring, node: Node) -> GraphQuantization | None:
 
 
 def _weights(wiring: Wiring, node: Node) -> Dequantized | None:
-    return weights(wiring, node.input(1), 0) if (node.domain, node.op_type) == ("", "Conv") else None
+    return weights(wiring, node.input(1), 0) if node.is_a("Conv") else None
 
 
 def _rescaled(steps: Steps, w: Dequantized, factors: Array) -> str:

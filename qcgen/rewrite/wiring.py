@@ -10,6 +10,9 @@ import numpy as np
 from qcgen.ir.graph import Attribute, Graph, Node
 from qcgen.ir.types import Array
 
+CAST_TO_FLOAT = 1
+"""ONNX's number of float."""
+
 
 class NoMatch(Exception):
     """Raised by a pattern where the nodes around are others than it is looked for in, or are malformed.
@@ -119,6 +122,11 @@ class Wiring:
     def constant(self, name: str) -> Array | None:
         """The elements of a tensor, None if they are not known."""
         return self.graph.constants.get(name)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor, None unless all its dimensions are known."""
+        constant = self.constant(name)
+        return self.graph.value(name).fixed_shape if constant is None else constant.shape
 
     def floats(self, name: str) -> Array | None:
         """The elements of a tensor if they are known, and float32."""

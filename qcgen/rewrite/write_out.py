@@ -25,7 +25,7 @@ from qcgen.rewrite.quantization import (
     weights,
 )
 from qcgen.rewrite.weights import normalization_of
-from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
+from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring
 
 
 def write_out_batch_normalization(wiring: Wiring, node: Node) -> Change | None:
@@ -33,7 +33,7 @@ def write_out_batch_normalization(wiring: Wiring, node: Node) -> Change | None:
 
     Of an image in blocks of channels s = scale / sqrt(var + epsilon).
     """
-    if (node.domain, node.op_type) != ("", "BatchNormalization") or any(node.outputs[1:]):
+    if not node.is_a("BatchNormalization") or any(node.outputs[1:]):
         return None
     if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32:
         return None
@@ -55,7 +55,7 @@ def write_out_batch_normalization(wiring: Wiring, node: Node) -> Change | None:
 def add_behind_gemm(wiring: Wiring, node: Node) -> Change | None:
     """Gemm of which B or C is computed: C is added behind it; not to alpha * A * B of a computed B: rounded at once."""
     alpha, beta, addend = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0), node.input(2)
-    if (node.domain, node.op_type) != ("", "Gemm") or not addend or not isinstance(beta, int | float):
+    if not node.is_a("Gemm") or not addend or not isinstance(beta, int | float):
         return None
     has_weights, has_bias = (wiring.constant(name) is not None for name in node.inputs[1:3])
     if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32 or (has_bias if has_weights else alpha != 1):
@@ -76,7 +76,7 @@ def write_out_gemm(wiring: Wiring, node: Node) -> Change | None:
     Alpha scales the result, or the numbers of A where onnxruntime sums up codes: if both have zero points.
     """
     alpha = node.attributes.get("alpha", 1.0)
-    if (node.domain, node.op_type) != ("", "Gemm") or node.input(2) or wiring.constant(node.input(1)) is not None:
+    if not node.is_a("Gemm") or node.input(2) or wiring.constant(node.input(1)) is not None:
         return None
     if not isinstance(alpha, int | float):
         return None
@@ -103,7 +103,7 @@ def write_out_gemm(wiring: Wiring, node: Node) -> Change | None:
 
 def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
     """Sum and Mean of several tensors: added from left to right; a Mean is multiplied by 1 / n, rounded, in the end."""
-    if node.domain or node.op_type not in ("Mean", "Sum") or not node.inputs or not all(node.inputs):
+    if not node.is_a("Mean", "Sum") or not node.inputs or not all(node.inputs):
         return None
     steps, count, is_sum = Steps(wiring, node), len(node.inputs), node.op_type == "Sum"
     if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
@@ -123,7 +123,7 @@ def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
 def write_out_gelus(wiring: Wiring, node: Node) -> Change | None:
     """FastGelu and BiasGelu: Gelu of x + bias, the former by tanh. Swish, x * sigmoid(alpha * x): QuickGelu."""
     ways = {"BiasGelu": "none", "FastGelu": "tanh"}
-    if (node.domain, node.op_type) == ("", "Swish"):
+    if node.is_a("Swish"):
         alpha = {"alpha": node.attributes.get("alpha", 1.0)}
         quick = Node(node.name, "QuickGelu", "com.microsoft", node.inputs, node.outputs, alpha, written=node.operator)
         return Change(node, (quick,))
@@ -137,7 +137,7 @@ def write_out_gelus(wiring: Wiring, node: Node) -> Change | None:
 
 def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
     """ReduceLogSum, and ReduceLogSumExp: log of the sum of e^(x - m), and m again, the largest of what is summed."""
-    if node.domain or node.op_type not in ("ReduceLogSum", "ReduceLogSumExp") or not node.inputs:
+    if not node.is_a("ReduceLogSum", "ReduceLogSumExp") or not node.inputs:
         return None
     if node.attributes.get("noop_with_empty_axes") or wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
         return None
@@ -161,7 +161,7 @@ def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
 
 def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
     """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
-    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2:
+    if not node.is_a("MatMul") or len(node.inputs) != 2:
         return None
     shape, operands, steps = wiring.graph.value(node.outputs[0]).fixed_shape, list(node.inputs), Steps(wiring, node)
     for axis, name in enumerate(node.inputs):
@@ -280,7 +280,7 @@ def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
     terms, _, y = text.partition("->")
     letters, shapes = terms.split(","), [wiring.graph.value(name).fixed_shape for name in node.inputs]
     known = [shape for shape in shapes if shape is not None]
-    if (node.domain, node.op_type) != ("", "Einsum") or "->" not in text or not "".join((*letters, y, "a")).isalpha():
+    if not node.is_a("Einsum") or "->" not in text or not "".join((*letters, y, "a")).isalpha():
         return None
     if [len(each) for each in letters] != [len(shape) for shape in known] or len(letters) != len(shapes):
         return None
@@ -322,9 +322,6 @@ def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
 
 # Products of onnxruntime's optimizer that end in float become the operators that they were made of.
 
-CAST_TO_FLOAT = 1
-"""ONNX's number of float."""
-
 
 def write_out_products(wiring: Wiring, node: Node) -> Change | None:
     """DynamicQuantizeMatMul of a constant matrix, and MatMulIntegerToFloat: sum * (a_scale * b_scale) + bias.
@@ -363,7 +360,7 @@ def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
     onnxruntime makes MatMulIntegerToFloat of it, but not of int8 by uint8, nor where a QuantizeLinear is among the
     readers, nor where it has made a Gemm of it and of an Add before. Source: models as 1.32.0 optimizes them.
     """
-    if (node.domain, node.op_type) != ("", "MatMul") or len(node.inputs) != 2 or node.in_float:
+    if not node.is_a("MatMul") or len(node.inputs) != 2 or node.in_float:
         return None
     makers = [wiring.graph.dequantizer(name) for name in node.inputs]
     found = [quantization_of(wiring, maker) for maker in makers if maker is not None and not maker.in_float]
@@ -393,7 +390,7 @@ def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
 def _becomes_gemm(wiring: Wiring, node: Node) -> bool:
     """Whether onnxruntime joins a MatMul with the Add behind it, whatever is added. Source: MatMulAddFusion."""
     add = wiring.only_reader(node.outputs[0])
-    if add is None or (add.domain, add.op_type) != ("", "Add") or len(add.inputs) != 2:
+    if add is None or not add.is_a("Add") or len(add.inputs) != 2:
         return False
     a, b = (wiring.graph.value(name).fixed_shape for name in node.inputs)
     addend = wiring.graph.value(add.inputs[add.inputs[0] == node.outputs[0]]).fixed_shape
@@ -481,7 +478,7 @@ def name_upsamples(wiring: Wiring, node: Node) -> Change | None:
     onnxruntime refuses scales below 1.
     """
     mode, x = node.attributes.get("mode", "nearest"), node.input(0)
-    if (node.domain, node.op_type) != ("", "Upsample") or mode not in ("linear", "nearest") or not x:
+    if not node.is_a("Upsample") or mode not in ("linear", "nearest") or not x:
         return None
     given = node.attributes.get("scales")
     scales = wiring.floats(node.input(1)) if given is None else np.array(given, np.float32)
@@ -641,7 +638,7 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
 
     What a phase has too few taps for are weights of 0, or at their zero point.
     """
-    if (node.domain, node.op_type) != ("", "ConvTranspose"):
+    if not node.is_a("ConvTranspose"):
         return None
     found, x = weights(wiring, node.input(1), 1), wiring.graph.value(node.input(0)).fixed_shape
     w = wiring.constant(node.input(1) if found is None else found.codes)

@@ -9,7 +9,7 @@ from functools import partial
 from qcgen.infer import computed_values, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
-from qcgen.rewrite import join, quantization, weights, write_out
+from qcgen.rewrite import join, products, quantization, weights, write_out
 from qcgen.rewrite.channels_last import reductions_before, resizes_with_channels_last
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
@@ -19,7 +19,7 @@ FIRST: tuple[Pattern, ...] = (
     join.remove_identities,
     join.merge_duplicates,
     weights.fold_into_weights,
-    join.join_matmul_add,
+    products.join_matmul_add,
     weights.quantize_weights,
 )
 """What is looked for while quantization is where the model has it: which weights become codes depends on that."""
@@ -32,7 +32,7 @@ PATTERNS: tuple[Pattern, ...] = (
     join.gather_places,
     write_out.write_out_einsum,
     join.join_layer_norm,
-    join.join_matmul_add,
+    products.join_matmul_add,
     write_out.widen_vectors,
     write_out.lower_conv_transpose,
     weights.scale_weights_by_output,
@@ -60,7 +60,7 @@ LAST: tuple[Pattern, ...] = (
     write_out.add_behind_gemm,
     write_out.write_out_gemm,
     write_out.sum_up_codes,
-    join.scale_behind_product,
+    products.scale_behind_product,
     join.join_dynamic_quantize,
     write_out.write_out_scales,
     write_out.lower_conv_transpose,

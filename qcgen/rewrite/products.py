@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from qcgen.ir.graph import Node
-from qcgen.rewrite.quantization import dequantized
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.ir.types import Array, DType
+from qcgen.rewrite.quantization import (
+    dequantized,
+    quantization_of,
+)
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 # A product of two computed matrices whose operands are scaled is scaled behind: onnxruntime's products have a factor.
 
@@ -110,3 +116,124 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
         Node(wiring.fresh(f"{product}_reshape"), "Reshape", "", (product, back), add.outputs, {}),
     )
     return Change(add, nodes, remove=(node,), constants=constants)
+
+
+def add_behind_gemm(wiring: Wiring, node: Node) -> Change | None:
+    """Gemm of which B or C is computed: C is added behind it; not to alpha * A * B of a computed B: rounded at once."""
+    alpha, beta, addend = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0), node.input(2)
+    if not node.is_a("Gemm") or not addend or not isinstance(beta, int | float):
+        return None
+    has_weights, has_bias = (wiring.constant(name) is not None for name in node.inputs[1:3])
+    if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32 or (has_bias if has_weights else alpha != 1):
+        return None
+    steps = Steps(wiring, node)
+    attributes = {name: value for name, value in node.attributes.items() if name != "beta"}
+    product = steps.fresh("step_0")
+    steps.nodes.append(Node(steps.fresh("gemm_0"), "Gemm", "", node.inputs[:2], (product,), attributes))
+    if beta != 1:
+        addend = steps.step("Mul", addend, steps.constant("beta", np.asarray(beta, np.float32)))
+    steps.step("Add", product, addend, is_last=True)
+    return steps.change()
+
+
+def write_out_gemm(wiring: Wiring, node: Node) -> Change | None:
+    """Gemm of a computed B, without C: MatMul of the matrices, or of their codes, transposed, and alpha.
+
+    Alpha scales the result, or the numbers of A where onnxruntime sums up codes: if both have zero points.
+    """
+    alpha = node.attributes.get("alpha", 1.0)
+    if not node.is_a("Gemm") or node.input(2) or wiring.constant(node.input(1)) is not None:
+        return None
+    if not isinstance(alpha, int | float):
+        return None
+    steps, operands = Steps(wiring, node), list(node.inputs[:2])
+    makers = [wiring.graph.dequantizer(name) for name in operands]
+    is_whole = alpha > 0 and all(maker is not None and maker.input(2) for maker in makers)
+    factors = np.float32(alpha if is_whole else 1), np.float32(1)
+    for place, (maker, factor) in enumerate(zip(makers, factors, strict=True)):
+        by = None if maker is None else quantization_of(wiring, maker)
+        codes = maker.inputs[0] if maker is not None and by is not None and by.is_per_tensor else ""
+        moved = codes or operands[place]
+        if node.attributes.get(("transA", "transB")[place], 0):
+            moved = steps.step("Transpose", moved, perm=(1, 0))
+        if by is not None and codes and (moved != codes or factor != 1):
+            scale = steps.constant(f"scale_{place}", by.scale * factor)
+            moved = steps.step("DequantizeLinear", moved, scale, by.zero_point_name)
+        operands[place] = operands[place] if moved == codes else moved
+    product = steps.step("MatMul", *operands, is_last=is_whole or alpha == 1)
+    steps.nodes[-1] = replace(steps.nodes[-1], in_float=all(makers) and not is_whole)
+    if alpha != 1 and not is_whole:
+        steps.step("Mul", product, steps.constant("alpha", np.asarray(alpha, np.float32)), is_last=True)
+    return steps.change()
+
+
+def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
+    """The product with a vector that is constant, or dequantized, is that with a matrix of one row or column."""
+    if not node.is_a("MatMul") or len(node.inputs) != 2:
+        return None
+    shape, operands, steps = wiring.graph.value(node.outputs[0]).fixed_shape, list(node.inputs), Steps(wiring, node)
+    for axis, name in enumerate(node.inputs):
+        if _is_vector(wiring, name):
+            operands[axis] = steps.step("Unsqueeze", name, steps.constant(f"axis_{axis}", np.array([axis], np.int64)))
+    if shape is None or tuple(operands) == node.inputs:
+        return None
+    product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")
+    steps.nodes.append(replace(node, inputs=tuple(operands), outputs=(product,)))
+    to = steps.constant("shape", np.array(shape, np.int64))
+    steps.nodes.append(Node(reshape, "Reshape", "", (product, to), node.outputs, {}))
+    return steps.change()
+
+
+def _is_vector(wiring: Wiring, name: str) -> bool:
+    found = dequantized(wiring, name)
+    constant = wiring.constant(name if found is None else found.codes)
+    return constant is not None and constant.ndim == 1
+
+
+# Weights of few bits in blocks are unpacked, and their product is one of float32 numbers.
+
+
+def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
+    """MatMulNBits of constant weights (N, blocks, bytes), the lowest bits first: A times their float32 numbers (K, N).
+
+    Scales (N, blocks), zero points packed likewise, the middle of the codes without them. Not of an accuracy_level that
+    quantizes A. Source: com.microsoft.MatMulNBits-1, and onnxruntime 1.32.0 on which numbers it multiplies.
+    """
+    if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits") or node.input(4):
+        return None
+    k, n, bits, block, level = (_integer(node, name) for name in ("K", "N", "bits", "block_size", "accuracy_level"))
+    packed, scales, zeros = (wiring.constant(node.input(index)) for index in (1, 2, 3))
+    if packed is None or scales is None or scales.dtype != np.float32 or level > 1 or bits not in (2, 4, 8):
+        return None
+    if min(k, n, block) < 1 or (node.input(3) and zeros is None):
+        return None
+    blocks = -(-k // block)
+    if scales.size != n * blocks or packed.size * 8 != n * blocks * block * bits:
+        return None
+    codes = _unpacked(packed.reshape(n, -1), bits)[:, : blocks * block].reshape(n, blocks, block)
+    zero = np.full((n, blocks), 1 << (bits - 1))
+    if zeros is not None:
+        is_plain = zeros.dtype == np.float32
+        if zeros.size != n * (blocks if is_plain else -(-blocks * bits // 8)):
+            return None
+        zero = zeros if is_plain else _unpacked(zeros.reshape(n, -1), bits)[:, :blocks]
+    difference = codes.astype(np.float32) - zero.reshape(n, blocks, 1).astype(np.float32)
+    numbers = (difference * scales.reshape(n, blocks, 1)).reshape(n, -1)[:, :k]
+    steps, bias = Steps(wiring, node), node.input(5)
+    product = steps.step("MatMul", node.inputs[0], steps.constant("weights", numbers.T.copy()), is_last=not bias)
+    if bias:
+        steps.step("Add", product, bias, is_last=True)
+    return steps.change()
+
+
+def _integer(node: Node, name: str) -> int:
+    value = node.attributes.get(name, {"bits": 4, "accuracy_level": 0}.get(name))
+    if not isinstance(value, int):
+        raise NoMatch
+    return value
+
+
+def _unpacked(packed: Array, bits: int) -> Array:
+    """Codes of few bits, along the last axis, of bytes that hold several."""
+    parts = [packed >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -10,9 +11,10 @@ from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
     dequantized,
+    is_quantize,
     quantization_of,
 )
-from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
+from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring
 
 # A product of two computed matrices whose operands are scaled is scaled behind: onnxruntime's products have a factor.
 
@@ -237,3 +239,135 @@ def _unpacked(packed: Array, bits: int) -> Array:
     """Codes of few bits, along the last axis, of bytes that hold several."""
     parts = [packed >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(*packed.shape[:-1], -1)
+
+
+# Einsum of one tensor is a sum, of two a product of matrices.
+
+
+def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
+    """Einsum of letters: of one tensor ReduceSum and Transpose, of two the MatMul of matrices (m, terms) by (terms, n).
+
+    Letters of an operand differ, and each is one of the other operand or of the result. onnxruntime adds in this order.
+    """
+    given = node.attributes.get("equation", "")
+    text = given.replace(" ", "") if isinstance(given, str) else ""
+    terms, _, y = text.partition("->")
+    letters, shapes = terms.split(","), [wiring.graph.value(name).fixed_shape for name in node.inputs]
+    known = [shape for shape in shapes if shape is not None]
+    if not node.is_a("Einsum") or "->" not in text or not "".join((*letters, y, "a")).isalpha():
+        return None
+    if [len(each) for each in letters] != [len(shape) for shape in known] or len(letters) != len(shapes):
+        return None
+    pairs = {pair for names, shape in zip(letters, known, strict=True) for pair in zip(names, shape, strict=True)}
+    sizes, steps = dict(pairs), Steps(wiring, node)
+    if len(pairs) > len(sizes) or any(len({*names}) < len(names) for names in (*letters, y)) or not {*y} <= {*sizes}:
+        return None
+
+    def ordered(name: str, has: str, wanted: str, is_last: bool = False) -> str:
+        if has == wanted and not is_last:
+            return name
+        return steps.step("Transpose", name, is_last=is_last, perm=tuple(has.index(letter) for letter in wanted))
+
+    def shaped(name: str, *groups: str) -> str:
+        if len(m) == len(terms) == len(n) == 1:
+            return name
+        to = np.array([prod(sizes[letter] for letter in group) for group in groups], np.int64)
+        return steps.step("Reshape", name, steps.constant(f"shape_{len(steps.nodes)}", to))
+
+    if len(letters) == 1:
+        gone = np.array([index for index, letter in enumerate(letters[0]) if letter not in y], np.int64)
+        left = "".join(letter for letter in letters[0] if letter in y)
+        x = steps.step("ReduceSum", node.inputs[0], steps.constant("axes", gone), keepdims=0) if gone.size else ""
+        ordered(x or node.inputs[0], left, y, is_last=True)
+        return steps.change()
+    if len(letters) != 2 or not {*sizes} <= {*y} | ({*letters[0]} & {*letters[1]}):
+        return None
+    a, b = letters
+    both, terms = ["".join(each for each in a if each in b and (each in y) == is_kept) for is_kept in (True, False)]
+    m, n = ("".join(each for each in one if each not in other) for one, other in ((a, b), (b, a)))
+    rows = shaped(ordered(node.inputs[0], a, both + m + terms), *both, m, terms)
+    columns = shaped(ordered(node.inputs[1], b, both + terms + n), *both, terms, n)
+    product = steps.step("MatMul", rows, columns)
+    steps.nodes[-1] = replace(steps.nodes[-1], name=node.name, in_float=True, written=node.operator)
+    ordered(shaped(product, *both, *m, *n), both + m + n, y, is_last=True)
+    steps.nodes[-1] = replace(steps.nodes[-1], name=steps.fresh("ordered"), written="")
+    return steps.change()
+
+
+# Products of onnxruntime's optimizer that end in float become the operators that they were made of.
+
+
+def write_out_products(wiring: Wiring, node: Node) -> Change | None:
+    """DynamicQuantizeMatMul of a constant matrix, and MatMulIntegerToFloat: sum * (a_scale * b_scale) + bias.
+
+    Each operation is rounded by itself, as in onnxruntime.
+    """
+    if node.domain != "com.microsoft" or any(node.outputs[1:]):
+        return None
+    steps = Steps(wiring, node)
+    if node.op_type == "DynamicQuantizeMatMul":
+        x, b, b_scale, b_zero, bias = (node.input(index) for index in range(5))
+        if wiring.constant(x) is not None or wiring.graph.value(x).dtype is not DType.FLOAT32:
+            return None
+        a, a_scale, a_zero = found = tuple(steps.fresh(role) for role in ("codes", "scale", "zero_point"))
+        steps.nodes.append(Node(steps.fresh("quantize"), "DynamicQuantizeLinear", "", (x,), found, {}))
+    elif node.op_type == "MatMulIntegerToFloat":
+        a, b, a_scale, b_scale, a_zero, b_zero, bias = (node.input(index) for index in range(7))
+    else:
+        return None
+    matrix = wiring.constant(b)
+    is_weights = matrix is not None and matrix.ndim == 2
+    if not (is_weights or node.op_type == "MatMulIntegerToFloat") or not a_scale or not b_scale:
+        return None
+    sums = steps.step("MatMulInteger", a, b, a_zero, b_zero)
+    numbers = steps.step("Cast", sums, to=CAST_TO_FLOAT)
+    unit = steps.step("Mul", a_scale, b_scale)
+    scaled = steps.step("Mul", numbers, unit, is_last=not bias)
+    if bias:
+        steps.step("Add", scaled, bias, is_last=True)
+    return steps.change()
+
+
+def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
+    """MatMul of two dequantized tensors that stays float: sums of codes, times the product of the scales.
+
+    onnxruntime makes MatMulIntegerToFloat of it, but not of int8 by uint8, nor where a QuantizeLinear is among the
+    readers, nor where it has made a Gemm of it and of an Add before. Source: models as 1.32.0 optimizes them.
+    """
+    if not node.is_a("MatMul") or len(node.inputs) != 2 or node.in_float:
+        return None
+    makers = [wiring.graph.dequantizer(name) for name in node.inputs]
+    found = [quantization_of(wiring, maker) for maker in makers if maker is not None and not maker.in_float]
+    ends = [by for by in found if by is not None and by.dtype in (DType.INT8, DType.UINT8)]
+    if len(ends) < 2 or [by.dtype for by in ends] == [DType.INT8, DType.UINT8] or not ends[0].is_per_tensor:
+        return None
+    a, b = (maker.inputs[0] for maker in makers if maker is not None)
+    matrix, shape = wiring.constant(b), wiring.graph.value(node.outputs[0]).shape
+    is_of_columns = matrix is not None and matrix.ndim == 2 and ends[1].axis == 1
+    if not (ends[1].is_per_tensor or is_of_columns) or {a, b} & wiring.graph.narrow or shape is None:
+        return None
+    readers = wiring.readers.get(node.outputs[0], ())
+    if any(is_quantize(reader) for reader in readers) or _becomes_gemm(wiring, node):
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        scale = ends[0].scale * ends[1].scale
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        return None
+    steps, sums = Steps(wiring, node), wiring.fresh(f"{node.outputs[0]}_sums")
+    codes = (a, b, *(by.names[1] for by in ends))
+    steps.nodes.append(Node(node.name, "MatMulInteger", "", codes, (sums,), {}, written=node.operator))
+    unit = steps.constant("scale", np.asarray(scale))
+    steps.step("DequantizeLinear", sums, unit, is_last=True, role="dequantize", axis=len(shape) - 1)
+    return steps.change()
+
+
+def _becomes_gemm(wiring: Wiring, node: Node) -> bool:
+    """Whether onnxruntime joins a MatMul with the Add behind it, whatever is added. Source: MatMulAddFusion."""
+    add = wiring.only_reader(node.outputs[0])
+    if add is None or not add.is_a("Add") or len(add.inputs) != 2:
+        return False
+    a, b = (wiring.graph.value(name).fixed_shape for name in node.inputs)
+    addend = wiring.graph.value(add.inputs[add.inputs[0] == node.outputs[0]]).fixed_shape
+    if not a or b is None or len(b) != 2:
+        return False
+    return addend == b[1:] or (len(a) == 2 and addend in ((1, b[1]), (a[0], 1), (a[0], b[1])))

@@ -9,11 +9,7 @@ import numpy as np
 
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.quantization import (
-    dequantized,
-    is_quantize,
-    quantization_of,
-)
+from qcgen.rewrite.quantization import dequantized, is_quantize, quantization_of
 from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring
 
 # A product of two computed matrices whose operands are scaled is scaled behind: onnxruntime's products have a factor.

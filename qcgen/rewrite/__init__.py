@@ -9,8 +9,7 @@ from functools import partial
 from qcgen.infer import computed_values, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
-from qcgen.rewrite import join, products, quantization, weights, write_out
-from qcgen.rewrite.channels_last import reductions_before, resizes_with_channels_last
+from qcgen.rewrite import channels_last, join, products, quantization, weights, write_out
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
@@ -68,7 +67,7 @@ LAST: tuple[Pattern, ...] = (
     products.write_out_products,
     products.write_out_blocks,
     products.widen_vectors,
-    write_out.write_out_batch_normalization,
+    weights.write_out_batch_normalization,
     write_out.write_out_logarithms,
     write_out.write_out_sums,
 )
@@ -91,7 +90,7 @@ def rewrite(graph: Graph) -> Graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
     resized = apply(graph, write_out.name_upsamples)
     graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
-    resizes, reductions = resizes_with_channels_last(graph), reductions_before(graph)
+    resizes, reductions = channels_last.resizes(graph), channels_last.reductions(graph)
     halves = in_float32(apply(apply(graph, join.remove_identities), join.join_reciprocal_product))
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)
     if any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in graph.nodes):
@@ -100,7 +99,7 @@ def rewrite(graph: Graph) -> Graph:
     graph = _folded(graph, FOLDS, budget)
     last: tuple[Pattern, ...] = (
         partial(write_out.resize_channels_last, resizes),
-        partial(write_out.reduce_before, reductions),
+        partial(channels_last.reduce_before, reductions),
         *LAST,
     )
     for pattern in last:

@@ -1,4 +1,4 @@
-"""Which linear Resizes of codes onnxruntime has with channels last: it moves transpositions to where they cost least.
+"""What onnxruntime has in another order of axes, since it moves transpositions to where they cost least.
 
 It pushes those of the model from the inputs to the outputs, as far as its estimate gets smaller, also behind sums of
 floats, whose order that changes. Then it puts two around each integer convolution, and pushes again.
@@ -8,14 +8,16 @@ QDQPropagationTransformer, CalculateCost and OptimizeImpl of onnxruntime's trans
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from qcgen.infer.facts import integers
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import DType
+from qcgen.rewrite.quantization import dequantized, quantizer
+from qcgen.rewrite.wiring import Change, Steps, Wiring
 
 Perm = tuple[int, ...]
 CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -80,7 +82,7 @@ class _Vertex:
     is_last: bool = False  # a pool of channels last
 
 
-def resizes_with_channels_last(graph: Graph) -> frozenset[str]:
+def resizes(graph: Graph) -> frozenset[str]:
     """The names of the linear Resizes of codes that onnxruntime computes with channels last."""
     if not any(_is_linear_resize(graph, node) for node in graph.nodes):
         return frozenset()
@@ -88,7 +90,7 @@ def resizes_with_channels_last(graph: Graph) -> frozenset[str]:
     return frozenset(step.name for step, perm in moved if step.is_linear and perm == CHANNELS_FIRST)
 
 
-def reductions_before(graph: Graph) -> dict[str, Perm]:
+def reductions(graph: Graph) -> dict[str, Perm]:
     """By name, the reductions that onnxruntime has in front of a transposition, and its order of the axes."""
     found: dict[str, Perm] = {}
     if not any(node.op_type in SUMS for node in graph.nodes):
@@ -98,6 +100,32 @@ def reductions_before(graph: Graph) -> dict[str, Perm]:
             outer = found.get(step.name, tuple(range(len(perm))))
             found[step.name] = tuple(perm[axis] for axis in outer)
     return found
+
+
+def reduce_before(orders: Mapping[str, Perm], wiring: Wiring, node: Node) -> Change | None:
+    """One of these reductions, which onnxruntime has in front of a transposition: it adds up in the order there."""
+    perm = orders.get(node.name) if node.op_type in SUMS else None
+    x = wiring.graph.value(node.input(0))
+    if perm is None or x.shape is None or x.dtype is not DType.FLOAT32 or len(x.shape) != len(perm):
+        return None
+    if dequantized(wiring, x.name) is not None and quantizer(wiring, node.outputs[0]) is not None:
+        return None  # integers
+    given = wiring.known(node.input(1)) if node.input(1) else node.attributes.get("axes")
+    named = tuple(range(len(perm))) if given is None else integers(given)
+    axes = tuple(sorted(perm[axis % len(perm)] for axis in named))
+    steps, keeps_axes = Steps(wiring, node), bool(node.attributes.get("keepdims", 1))
+    source = steps.step("Transpose", x.name, perm=tuple(np.argsort(perm).tolist()))
+    attributes = {key: value for key, value in node.attributes.items() if key != "axes"}
+    inputs = [source]
+    if node.input(1):
+        inputs.append(steps.constant("axes", np.array(axes, np.int64)))
+    elif given is not None:
+        attributes["axes"] = axes
+    reduced = steps.fresh("before")
+    steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(reduced,), attributes=attributes))
+    behind = perm if keeps_axes else without_axes(perm, axes)
+    steps.step("Transpose", reduced, perm=behind, is_last=True, role="behind")
+    return steps.change()
 
 
 def _is_linear_resize(graph: Graph, node: Node) -> bool:

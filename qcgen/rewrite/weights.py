@@ -11,7 +11,7 @@ import numpy as np
 
 from qcgen.geometry import TransposedAxis, transposed_axes
 from qcgen.ir.graph import Attribute, Node
-from qcgen.ir.types import Array
+from qcgen.ir.types import Array, DType
 from qcgen.rewrite.fold_constants import float_constant
 from qcgen.rewrite.quantization import (
     CROSSED,
@@ -360,3 +360,27 @@ def _interleaved(
             shape = steps.constant(f"shape_{number}", np.array(shapes[number], np.int64))
             image = steps.step("Reshape", image, shape)
     return image
+
+
+def write_out_batch_normalization(wiring: Wiring, node: Node) -> Change | None:
+    """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime.
+
+    Of an image in blocks of channels s = scale / sqrt(var + epsilon).
+    """
+    if not node.is_a("BatchNormalization") or any(node.outputs[1:]):
+        return None
+    if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32:
+        return None
+    x, found = wiring.graph.value(node.inputs[0]).shape, [float_constant(wiring, name) for name in node.inputs[1:]]
+    numbers = None if x is None or len(x) < 2 else normalization_of(node, found, x[1])
+    if x is None or numbers is None:
+        return None
+    scale, bias, mean, variance = numbers
+    with np.errstate(all="ignore"):
+        deviation = np.sqrt(variance)
+        factor = scale / deviation if node.inputs[0] in wiring.graph.in_blocks else scale * (np.float32(1) / deviation)
+        addend = bias - mean * factor
+    steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
+    product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
+    steps.step("Add", product, steps.constant("addend", addend.reshape(shape)), is_last=True)
+    return steps.change()

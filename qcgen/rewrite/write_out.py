@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate
-from qcgen.infer.facts import integers
 from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST, SUMS, Perm, without_axes
-from qcgen.rewrite.fold_constants import MALFORMED, Result, by_reference, float_constant
-from qcgen.rewrite.quantization import by_element, dequantized, is_dequantize, is_quantize, quantizer
-from qcgen.rewrite.weights import normalization_of
+from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST
+from qcgen.rewrite.fold_constants import MALFORMED, Result, by_reference
+from qcgen.rewrite.quantization import by_element, is_dequantize, is_quantize
 from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring
-
-
-def write_out_batch_normalization(wiring: Wiring, node: Node) -> Change | None:
-    """x * s + (bias - mean * s), s = scale * (1 / sqrt(var + epsilon)), each operation rounded as in onnxruntime.
-
-    Of an image in blocks of channels s = scale / sqrt(var + epsilon).
-    """
-    if not node.is_a("BatchNormalization") or any(node.outputs[1:]):
-        return None
-    if wiring.graph.dtype(node.input(0)) is not DType.FLOAT32:
-        return None
-    x, found = wiring.graph.value(node.inputs[0]).shape, [float_constant(wiring, name) for name in node.inputs[1:]]
-    numbers = None if x is None or len(x) < 2 else normalization_of(node, found, x[1])
-    if x is None or numbers is None:
-        return None
-    scale, bias, mean, variance = numbers
-    with np.errstate(all="ignore"):
-        deviation = np.sqrt(variance)
-        factor = scale / deviation if node.inputs[0] in wiring.graph.in_blocks else scale * (np.float32(1) / deviation)
-        addend = bias - mean * factor
-    steps, shape = Steps(wiring, node), (-1, *(1,) * (len(x) - 2))
-    product = steps.step("Mul", node.inputs[0], steps.constant("factor", factor.reshape(shape)))
-    steps.step("Add", product, steps.constant("addend", addend.reshape(shape)), is_last=True)
-    return steps.change()
 
 
 def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
@@ -254,32 +228,6 @@ def resize_channels_last(names: Collection[str], wiring: Wiring, node: Node) -> 
     resized = steps.fresh("channels_last")
     steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(resized,)))
     steps.step("Transpose", resized, perm=CHANNELS_FIRST, is_last=True, role="channels_first")
-    return steps.change()
-
-
-def reduce_before(orders: Mapping[str, Perm], wiring: Wiring, node: Node) -> Change | None:
-    """One of these reductions, which onnxruntime has in front of a transposition: it adds up in the order there."""
-    perm = orders.get(node.name) if node.op_type in SUMS else None
-    x = wiring.graph.value(node.input(0))
-    if perm is None or x.shape is None or x.dtype is not DType.FLOAT32 or len(x.shape) != len(perm):
-        return None
-    if dequantized(wiring, x.name) is not None and quantizer(wiring, node.outputs[0]) is not None:
-        return None  # integers
-    given = wiring.known(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    named = tuple(range(len(perm))) if given is None else integers(given)
-    axes = tuple(sorted(perm[axis % len(perm)] for axis in named))
-    steps, keeps_axes = Steps(wiring, node), bool(node.attributes.get("keepdims", 1))
-    source = steps.step("Transpose", x.name, perm=tuple(np.argsort(perm).tolist()))
-    attributes = {key: value for key, value in node.attributes.items() if key != "axes"}
-    inputs = [source]
-    if node.input(1):
-        inputs.append(steps.constant("axes", np.array(axes, np.int64)))
-    elif given is not None:
-        attributes["axes"] = axes
-    reduced = steps.fresh("before")
-    steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(reduced,), attributes=attributes))
-    behind = perm if keeps_axes else without_axes(perm, axes)
-    steps.step("Transpose", reduced, perm=behind, is_last=True, role="behind")
     return steps.change()
 
 

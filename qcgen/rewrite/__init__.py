@@ -9,7 +9,7 @@ from functools import partial
 from qcgen.infer import computed_values, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
-from qcgen.rewrite import channels_last, join, products, quantization, weights, write_out
+from qcgen.rewrite import channels_last, join, movement, products, quantization, weights
 from qcgen.rewrite.fold_constants import FOLDS, Budget, Fold, fold_constants
 from qcgen.rewrite.in_float32 import in_float32
 from qcgen.rewrite.wiring import Pattern, apply, without_unused
@@ -28,7 +28,7 @@ PATTERNS: tuple[Pattern, ...] = (
     join.merge_duplicates,
     join.name_means,
     join.name_casts,
-    join.gather_places,
+    movement.gather_places,
     products.write_out_einsum,
     join.join_layer_norm,
     products.join_matmul_add,
@@ -50,26 +50,26 @@ one table.
 """
 
 LAST: tuple[Pattern, ...] = (
-    write_out.compare_as_floats,
-    join.gather_places,
-    write_out.move_to_places,
+    join.compare_as_floats,
+    movement.gather_places,
+    movement.move_to_places,
     products.write_out_einsum,
     join.join_gelu,
-    write_out.write_out_gelus,
+    join.write_out_gelus,
     products.add_behind_gemm,
     products.write_out_gemm,
     products.sum_up_codes,
     products.scale_behind_product,
     join.join_dynamic_quantize,
-    write_out.write_out_scales,
+    quantization.write_out_scales,
     weights.lower_conv_transpose,
-    write_out.linear_resize,
+    movement.linear_resize,
     products.write_out_products,
     products.write_out_blocks,
     products.widen_vectors,
     weights.write_out_batch_normalization,
-    write_out.write_out_logarithms,
-    write_out.write_out_sums,
+    join.write_out_logarithms,
+    join.write_out_sums,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 
@@ -88,7 +88,7 @@ def rewrite(graph: Graph) -> Graph:
     graph = _folded(_without_stale(graph), FOLDS_AT_FIRST, budget)
     while (chosen := join.choose_branches(graph)) is not graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
-    resized = apply(graph, write_out.name_upsamples)
+    resized = apply(graph, movement.name_upsamples)
     graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
     resizes, reductions = channels_last.resizes(graph), channels_last.reductions(graph)
     halves = in_float32(apply(apply(graph, join.remove_identities), join.join_reciprocal_product))
@@ -98,7 +98,7 @@ def rewrite(graph: Graph) -> Graph:
         graph = without_unused(_fused(first, PATTERNS, budget))
     graph = _folded(graph, FOLDS, budget)
     last: tuple[Pattern, ...] = (
-        partial(write_out.resize_channels_last, resizes),
+        partial(movement.resize_channels_last, resizes),
         partial(channels_last.reduce_before, reductions),
         *LAST,
     )

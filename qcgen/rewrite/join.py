@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from qcgen.infer.facts import integers
-from qcgen.ir.graph import Graph, Node, element_type
+from qcgen.ir.graph import Attribute, Graph, Node, element_type
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
     GraphQuantization,
@@ -19,7 +19,7 @@ from qcgen.rewrite.quantization import (
     quantization_of,
     quantizer,
 )
-from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring, apply
+from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring, apply
 
 # Expressions of operators that a tensor may be computed by.
 
@@ -200,6 +200,93 @@ def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
     return Change(earliest, (joined,), remove=(*removed, node))
 
 
+# Sums, functions and logarithms that others compute.
+
+
+def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
+    """Sum and Mean of several tensors: added from left to right; a Mean is multiplied by 1 / n, rounded, in the end."""
+    if not node.is_a("Mean", "Sum") or not node.inputs or not all(node.inputs):
+        return None
+    steps, count, is_sum = Steps(wiring, node), len(node.inputs), node.op_type == "Sum"
+    if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
+        return None
+    if count == 1:
+        steps.step("Identity", node.inputs[0], is_last=True)
+        return steps.change()
+    total = node.inputs[0]
+    for place, name in enumerate(node.inputs[1:], 2):
+        total = steps.step("Add", total, name, is_last=is_sum and place == count)
+    if not is_sum:
+        share = steps.constant("share", np.asarray(np.float32(1) / np.float32(count)))
+        steps.step("Mul", total, share, is_last=True)
+    return steps.change()
+
+
+def write_out_gelus(wiring: Wiring, node: Node) -> Change | None:
+    """FastGelu and BiasGelu: Gelu of x + bias, the former by tanh. Swish, x * sigmoid(alpha * x): QuickGelu."""
+    ways = {"BiasGelu": "none", "FastGelu": "tanh"}
+    if node.is_a("Swish"):
+        alpha = {"alpha": node.attributes.get("alpha", 1.0)}
+        quick = Node(node.name, "QuickGelu", "com.microsoft", node.inputs, node.outputs, alpha, written=node.operator)
+        return Change(node, (quick,))
+    if node.domain != "com.microsoft" or node.op_type not in ways or not node.inputs:
+        return None
+    steps, x = Steps(wiring, node), node.inputs[0]
+    x = steps.step("Add", x, node.input(1)) if node.input(1) else x
+    steps.step("Gelu", x, is_last=True, approximate=ways[node.op_type])
+    return steps.change()
+
+
+def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
+    """ReduceLogSum, and ReduceLogSumExp: log of the sum of e^(x - m), and m again, the largest of what is summed."""
+    if not node.is_a("ReduceLogSum", "ReduceLogSumExp") or not node.inputs:
+        return None
+    if node.attributes.get("noop_with_empty_axes") or wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
+        return None
+    (x, *axes), steps, is_plain = node.inputs, Steps(wiring, node), node.op_type == "ReduceLogSum"
+
+    def reduced(op_type: str, x: str, keepdims: Attribute) -> str:
+        name = steps.fresh(f"{op_type.lower()}_{len(steps.nodes)}")
+        attributes = {**node.attributes, "keepdims": keepdims}
+        inner = replace(node, name=name, op_type=op_type, inputs=(x, *axes), outputs=(f"{name}_y",))
+        steps.nodes.append(replace(inner, attributes=attributes))
+        return f"{name}_y"
+
+    keepdims, number = node.attributes.get("keepdims", 1), x
+    if not is_plain:
+        number = steps.step("Exp", steps.step("Sub", x, reduced("ReduceMax", x, 1)))
+    total = steps.step("Log", reduced("ReduceSum", number, keepdims), is_last=is_plain)
+    if not is_plain:
+        steps.step("Add", total, reduced("ReduceMax", x, keepdims), is_last=True)
+    return steps.change()
+
+
+# Comparisons of integers with constants, such as of words with the number that fills a text.
+
+_COMPARED = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+
+
+_EXACT = 2**24
+"""Integers of a smaller magnitude are float32 numbers, and rounding takes no other one to or beyond them."""
+
+
+def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
+    """A comparison of int32 or int64 with small constants: float32 numbers compare alike."""
+    if node.domain or node.op_type not in _COMPARED or len(node.inputs) != 2:
+        return None
+    first, second = map(wiring.constant, node.inputs)
+    constant, computed = (second, node.inputs[0]) if first is None else (first, node.inputs[1])
+    if constant is None or wiring.graph.value(computed).dtype not in (DType.INT32, DType.INT64):
+        return None
+    if constant.dtype not in (np.int32, np.int64) or (np.abs(constant.astype(np.float64)) >= _EXACT).any():
+        return None
+    steps = Steps(wiring, node)
+    number = steps.step("Cast", computed, to=CAST_TO_FLOAT)
+    numbers = steps.constant("numbers", constant.astype(np.float32))
+    steps.step(node.op_type, *((number, numbers) if first is None else (numbers, number)), is_last=True)
+    return steps.change()
+
+
 # Cast of 8-bit codes to float is DequantizeLinear with scale 1 and zero point 0.
 
 
@@ -236,27 +323,6 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
     pixels = wiring.fresh(f"{node.outputs[0]}_pixels")
     flatten = Node(wiring.fresh(f"{node.name}_flatten"), "Flatten", "", (pixels,), node.outputs, {"axis": 1})
     return Change(node, (replace(pool, outputs=(pixels,)), flatten))
-
-
-# GatherND at constant places is Gather along one axis.
-
-
-def gather_places(wiring: Wiring, node: Node) -> Change | None:
-    """The axes that the places name become one, along which their numbers are taken; without batch_dims."""
-    if not node.is_a("GatherND") or node.attributes.get("batch_dims", 0):
-        return None
-    places, shape = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).fixed_shape
-    if places is None or shape is None or places.ndim < 1 or not 1 <= places.shape[-1] <= len(shape):
-        return None
-    axes = places.shape[-1]
-    sizes = np.array(shape[:axes])
-    if places.size == 0 or (places < -sizes).any() or (places >= sizes).any():
-        return None
-    numbers = np.ravel_multi_index(tuple(np.moveaxis(places % sizes, -1, 0)), shape[:axes])
-    steps, to = Steps(wiring, node), np.array([-1, *shape[axes:]], np.int64)
-    joined = steps.step("Reshape", node.inputs[0], steps.constant("shape", to), role="joined")
-    steps.step("Gather", joined, steps.constant("numbers", np.asarray(numbers, np.int64)), is_last=True, axis=0)
-    return steps.change()
 
 
 # Nodes that give their input unchanged vanish.

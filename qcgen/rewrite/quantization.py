@@ -10,7 +10,7 @@ import numpy as np
 from qcgen import arithmetic
 from qcgen.ir.graph import Node, element_type
 from qcgen.ir.types import Array, DType
-from qcgen.rewrite.wiring import Change, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
 
 DOMAINS = ("", "com.microsoft")
 """The domains in which QuantizeLinear and DequantizeLinear mean the same."""
@@ -503,3 +503,46 @@ def _meaning_after(wiring: Wiring, node: Node, source: Dequantized) -> GraphQuan
         number = np.array(value, np.float32)
         return by if by.real_values(by.codes(number)) == number else None
     return by
+
+
+# What is left divides or multiplies by the scales in float32, each number as onnxruntime does.
+
+
+def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
+    """QuantizeLinear and DequantizeLinear of computed tensors by axis or block."""
+    x = wiring.graph.value(node.input(0))
+    scale, zero = wiring.constant(node.input(1)), wiring.constant(node.input(2))
+    if not (is_quantize(node) or is_dequantize(node)) or scale is None or scale.size < 2 or x.fixed_shape is None:
+        return None
+    if scale.dtype != np.float32 or (node.input(2) and (zero is None or zero.shape != scale.shape)):
+        return None
+    coded = wiring.graph.value(node.outputs[0]) if is_quantize(node) else x
+    dtype = coded.dtype if zero is None else DType.of(zero)
+    if dtype is None or (is_quantize(node) and not dtype.is_code):
+        return None
+    zero = np.zeros(scale.shape, dtype.numpy) if zero is None else zero
+    is_one, steps = not np.ptp(zero), Steps(wiring, node)
+    only = zero.reshape(-1)[0] if is_one else np.zeros((), zero.dtype)
+    scales = _by_element(node, scale, x.fixed_shape)
+    zeros = None if is_one else _by_element(node, zero, x.fixed_shape).astype(np.float32)
+    if is_quantize(node):  # x / scale, which QuantizeLinear rounds and saturates; several zero points are added between
+        number = steps.step("Div", node.inputs[0], steps.constant("scales", scales))
+        if zeros is not None:
+            number = steps.step("Add", steps.step("Round", number), steps.constant("zero_points", zeros))
+        steps.step("QuantizeLinear", number, *steps.units(only), is_last=True)
+    else:  # (code - zero point) * scale
+        number = steps.step("DequantizeLinear", node.inputs[0], *steps.units(only))
+        if zeros is not None:
+            number = steps.step("Sub", number, steps.constant("zero_points", zeros))
+        steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
+    return steps.change()
+
+
+def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
+    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+    if not isinstance(axis, int) or not isinstance(block, int):
+        raise NoMatch
+    found = by_element(parameter, shape, axis, block)
+    if found is None:
+        raise NoMatch
+    return found

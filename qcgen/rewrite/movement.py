@@ -1,4 +1,4 @@
-"""Operators that several simpler ones compute: ConvTranspose, normalized batches, products, resizing, scales."""
+"""Operators that move elements to places that are known, and Resize by linear interpolation."""
 
 from __future__ import annotations
 
@@ -9,113 +9,31 @@ from math import prod
 import numpy as np
 
 from qcgen.geometry import COORDINATES, HALF, ResizedCoordinate
-from qcgen.ir.graph import MOST_ELEMENTS, Attribute, Node
+from qcgen.ir.graph import MOST_ELEMENTS, Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.channels_last import CHANNELS_FIRST, CHANNELS_LAST
 from qcgen.rewrite.fold_constants import MALFORMED, Result, by_reference
-from qcgen.rewrite.quantization import by_element, is_dequantize, is_quantize
-from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring
+from qcgen.rewrite.wiring import Change, NoMatch, Steps, Wiring
+
+# GatherND at constant places is Gather along one axis.
 
 
-def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
-    """Sum and Mean of several tensors: added from left to right; a Mean is multiplied by 1 / n, rounded, in the end."""
-    if not node.is_a("Mean", "Sum") or not node.inputs or not all(node.inputs):
+def gather_places(wiring: Wiring, node: Node) -> Change | None:
+    """The axes that the places name become one, along which their numbers are taken; without batch_dims."""
+    if not node.is_a("GatherND") or node.attributes.get("batch_dims", 0):
         return None
-    steps, count, is_sum = Steps(wiring, node), len(node.inputs), node.op_type == "Sum"
-    if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
+    places, shape = wiring.constant(node.input(1)), wiring.graph.value(node.input(0)).fixed_shape
+    if places is None or shape is None or places.ndim < 1 or not 1 <= places.shape[-1] <= len(shape):
         return None
-    if count == 1:
-        steps.step("Identity", node.inputs[0], is_last=True)
-        return steps.change()
-    total = node.inputs[0]
-    for place, name in enumerate(node.inputs[1:], 2):
-        total = steps.step("Add", total, name, is_last=is_sum and place == count)
-    if not is_sum:
-        share = steps.constant("share", np.asarray(np.float32(1) / np.float32(count)))
-        steps.step("Mul", total, share, is_last=True)
+    axes = places.shape[-1]
+    sizes = np.array(shape[:axes])
+    if places.size == 0 or (places < -sizes).any() or (places >= sizes).any():
+        return None
+    numbers = np.ravel_multi_index(tuple(np.moveaxis(places % sizes, -1, 0)), shape[:axes])
+    steps, to = Steps(wiring, node), np.array([-1, *shape[axes:]], np.int64)
+    joined = steps.step("Reshape", node.inputs[0], steps.constant("shape", to), role="joined")
+    steps.step("Gather", joined, steps.constant("numbers", np.asarray(numbers, np.int64)), is_last=True, axis=0)
     return steps.change()
-
-
-def write_out_gelus(wiring: Wiring, node: Node) -> Change | None:
-    """FastGelu and BiasGelu: Gelu of x + bias, the former by tanh. Swish, x * sigmoid(alpha * x): QuickGelu."""
-    ways = {"BiasGelu": "none", "FastGelu": "tanh"}
-    if node.is_a("Swish"):
-        alpha = {"alpha": node.attributes.get("alpha", 1.0)}
-        quick = Node(node.name, "QuickGelu", "com.microsoft", node.inputs, node.outputs, alpha, written=node.operator)
-        return Change(node, (quick,))
-    if node.domain != "com.microsoft" or node.op_type not in ways or not node.inputs:
-        return None
-    steps, x = Steps(wiring, node), node.inputs[0]
-    x = steps.step("Add", x, node.input(1)) if node.input(1) else x
-    steps.step("Gelu", x, is_last=True, approximate=ways[node.op_type])
-    return steps.change()
-
-
-def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
-    """ReduceLogSum, and ReduceLogSumExp: log of the sum of e^(x - m), and m again, the largest of what is summed."""
-    if not node.is_a("ReduceLogSum", "ReduceLogSumExp") or not node.inputs:
-        return None
-    if node.attributes.get("noop_with_empty_axes") or wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
-        return None
-    (x, *axes), steps, is_plain = node.inputs, Steps(wiring, node), node.op_type == "ReduceLogSum"
-
-    def reduced(op_type: str, x: str, keepdims: Attribute) -> str:
-        name = steps.fresh(f"{op_type.lower()}_{len(steps.nodes)}")
-        attributes = {**node.attributes, "keepdims": keepdims}
-        inner = replace(node, name=name, op_type=op_type, inputs=(x, *axes), outputs=(f"{name}_y",))
-        steps.nodes.append(replace(inner, attributes=attributes))
-        return f"{name}_y"
-
-    keepdims, number = node.attributes.get("keepdims", 1), x
-    if not is_plain:
-        number = steps.step("Exp", steps.step("Sub", x, reduced("ReduceMax", x, 1)))
-    total = steps.step("Log", reduced("ReduceSum", number, keepdims), is_last=is_plain)
-    if not is_plain:
-        steps.step("Add", total, reduced("ReduceMax", x, keepdims), is_last=True)
-    return steps.change()
-
-
-# What is left divides or multiplies by the scales in float32, each number as onnxruntime does.
-
-
-def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
-    """QuantizeLinear and DequantizeLinear of computed tensors by axis or block."""
-    x = wiring.graph.value(node.input(0))
-    scale, zero = wiring.constant(node.input(1)), wiring.constant(node.input(2))
-    if not (is_quantize(node) or is_dequantize(node)) or scale is None or scale.size < 2 or x.fixed_shape is None:
-        return None
-    if scale.dtype != np.float32 or (node.input(2) and (zero is None or zero.shape != scale.shape)):
-        return None
-    coded = wiring.graph.value(node.outputs[0]) if is_quantize(node) else x
-    dtype = coded.dtype if zero is None else DType.of(zero)
-    if dtype is None or (is_quantize(node) and not dtype.is_code):
-        return None
-    zero = np.zeros(scale.shape, dtype.numpy) if zero is None else zero
-    is_one, steps = not np.ptp(zero), Steps(wiring, node)
-    only = zero.reshape(-1)[0] if is_one else np.zeros((), zero.dtype)
-    scales = _by_element(node, scale, x.fixed_shape)
-    zeros = None if is_one else _by_element(node, zero, x.fixed_shape).astype(np.float32)
-    if is_quantize(node):  # x / scale, which QuantizeLinear rounds and saturates; several zero points are added between
-        number = steps.step("Div", node.inputs[0], steps.constant("scales", scales))
-        if zeros is not None:
-            number = steps.step("Add", steps.step("Round", number), steps.constant("zero_points", zeros))
-        steps.step("QuantizeLinear", number, *steps.units(only), is_last=True)
-    else:  # (code - zero point) * scale
-        number = steps.step("DequantizeLinear", node.inputs[0], *steps.units(only))
-        if zeros is not None:
-            number = steps.step("Sub", number, steps.constant("zero_points", zeros))
-        steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
-    return steps.change()
-
-
-def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
-    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
-    if not isinstance(axis, int) or not isinstance(block, int):
-        raise NoMatch
-    found = by_element(parameter, shape, axis, block)
-    if found is None:
-        raise NoMatch
-    return found
 
 
 # Operators that move elements to constant places take them from there.
@@ -157,30 +75,6 @@ def move_to_places(wiring: Wiring, node: Node) -> Change | None:
         parts.append(steps.constant("zero", np.zeros(1, dtype.numpy)))
     row = parts[0] if len(parts) == 1 else steps.step("Concat", *parts, axis=0)
     steps.step("Gather", row, steps.constant("places", (places - 1) % total), is_last=True, axis=0)
-    return steps.change()
-
-
-# Comparisons of integers with constants, such as of words with the number that fills a text.
-
-_COMPARED = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-_EXACT = 2**24
-"""Integers of a smaller magnitude are float32 numbers, and rounding takes no other one to or beyond them."""
-
-
-def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
-    """A comparison of int32 or int64 with small constants: float32 numbers compare alike."""
-    if node.domain or node.op_type not in _COMPARED or len(node.inputs) != 2:
-        return None
-    first, second = map(wiring.constant, node.inputs)
-    constant, computed = (second, node.inputs[0]) if first is None else (first, node.inputs[1])
-    if constant is None or wiring.graph.value(computed).dtype not in (DType.INT32, DType.INT64):
-        return None
-    if constant.dtype not in (np.int32, np.int64) or (np.abs(constant.astype(np.float64)) >= _EXACT).any():
-        return None
-    steps = Steps(wiring, node)
-    number = steps.step("Cast", computed, to=CAST_TO_FLOAT)
-    numbers = steps.constant("numbers", constant.astype(np.float32))
-    steps.step(node.op_type, *((number, numbers) if first is None else (numbers, number)), is_last=True)
     return steps.change()
 
 

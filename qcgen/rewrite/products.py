@@ -22,7 +22,7 @@ def scale_behind_product(wiring: Wiring, node: Node) -> Change | None:
     """
     if not node.is_a("MatMul") or node.in_float or any(wiring.constant(name) is not None for name in node.inputs):
         return None
-    if _is_of_codes(wiring, node) or _is_gemm(wiring, node):
+    if _is_of_codes(wiring, node) or _becomes_gemm(wiring, node):
         return None
     inputs, last, factor, steps = node.inputs, node, np.float32(1), list[Node]()
     while True:
@@ -50,17 +50,6 @@ def _is_scaled_product(wiring: Wiring, name: str) -> bool:
     if maker is None or not maker.is_a("MatMul") or wiring.only_reader(name) is None:
         return False
     return not _is_of_codes(wiring, maker)
-
-
-def _is_gemm(wiring: Wiring, product: Node) -> bool:
-    """Whether onnxruntime joins a product with the Add behind it. Source: MatMulAddFusion."""
-    add = wiring.only_reader(product.outputs[0])
-    if add is None or not add.is_a("Add"):
-        return False
-    names = (*product.inputs, add.input_beside(product.outputs[0]))
-    a, b, bias = (wiring.shape(name) or () for name in names)
-    is_matrix = len(a) == len(bias) == 2 == len(b) and bias[0] in (1, a[0]) and bias[1] in (1, b[1])
-    return is_matrix or (len(b) == 2 and bias == b[1:])
 
 
 def _is_of_codes(wiring: Wiring, product: Node) -> bool:
@@ -360,10 +349,9 @@ def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
 def _becomes_gemm(wiring: Wiring, node: Node) -> bool:
     """Whether onnxruntime joins a MatMul with the Add behind it, whatever is added. Source: MatMulAddFusion."""
     add = wiring.only_reader(node.outputs[0])
-    if add is None or not add.is_a("Add") or len(add.inputs) != 2:
+    if add is None or not add.is_a("Add"):
         return False
-    a, b = (wiring.graph.value(name).fixed_shape for name in node.inputs)
-    addend = wiring.graph.value(add.inputs[add.inputs[0] == node.outputs[0]]).fixed_shape
+    a, b, addend = (wiring.shape(name) for name in (*node.inputs, add.input_beside(node.outputs[0])))
     if not a or b is None or len(b) != 2:
         return False
     return addend == b[1:] or (len(a) == 2 and addend in ((1, b[1]), (a[0], 1), (a[0], b[1])))

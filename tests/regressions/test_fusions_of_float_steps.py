@@ -33,6 +33,7 @@ STEPS = {
     "a scaled operand and an addend": ["q Mul x k", "p MatMul q z", "y Add p x"],
     "a scaled operand and a vector": ["q Mul x k", "p MatMul z q", "y Add vector p"],
     "a scaled operand and a number": ["q Mul x k", "p MatMul z q", "y Add k p"],
+    "a scaled operand and a number in a matrix": ["q Mul x k", "p MatMul z q", "y Add p kk"],
     "the square of a quotient": ["q Div x h", "y MatMul q q"],
     "a product of a scaled product": ["p MatMul x z", "q Div p k", "y MatMul q z"],
     "all of them": ["a Mul x k", "b Mul a h", "p MatMul b a", "q Div p h", "y Mul q k"],

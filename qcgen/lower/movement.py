@@ -113,21 +113,18 @@ def lower_pad(source: Source) -> Operator:
         value = source.number(2, 0.0) if source.node.version >= 11 else source.real("value", 0.0)
         return Pad(name, op_type, x, y, tuple(before), value)
     places = tuple(
-        tuple(int(place) for place in _PLACES[mode](np.arange(size) - first, length))
+        tuple(int(place) for place in OUTSIDE[mode](np.arange(size) - first, length))
         for size, first, length in zip(y.shape, before, x.shape, strict=True)
     )
     return Resize(name, op_type, x, y, places)
 
 
-_PLACES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+OUTSIDE: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "edge": lambda at, size: np.clip(at, 0, size - 1),
     "reflect": lambda at, size: size - 1 - np.abs(np.mod(at, max(2 * size - 2, 1)) - (size - 1)),
     "wrap": lambda at, size: np.mod(at, size),
 }
 """Where an element outside of x comes from, by the mode of padding."""
-
-PAD_MODES = ("constant", *_PLACES)
-"""The modes of Pad."""
 
 
 def lower_gather(source: Source) -> tuple[Operator, ...]:
@@ -153,13 +150,8 @@ def lower_gather_elements(source: Source) -> Operator:
     return GatherElements(*source.called, source.tensor(0), source.tensor(1), source.result(), source.axis(0))
 
 
-def lower_expand(source: Source) -> tuple[Operator, ...]:
-    """Expand to a constant shape, of codes or floats."""
-    return lower_tile(source)
-
-
 def lower_tile(source: Source) -> tuple[Operator, ...]:
-    """Tile with constant repeats, of codes or floats."""
+    """Elements repeated as constants say, of codes or floats."""
     # x again and again along every axis on which y is longer.
     x, y = source.tensor(0), source.result()
     shape = (1,) * (len(y.shape) - len(x.shape)) + x.shape

@@ -18,18 +18,10 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 """Whether each direction begins with the last step."""
 
 
-def lower_lstm(source: Source) -> tuple[Operator, ...]:
-    """LSTM in float32, weights float or dequantized; states in and out."""
-    return _lowered(source, "lstm")
-
-
-def lower_gru(source: Source) -> tuple[Operator, ...]:
-    """GRU in float32, weights float or dequantized; states in and out."""
-    return _lowered(source, "gru")
-
-
-def _lowered(source: Source, kind: Literal["lstm", "gru"]) -> tuple[Operator, ...]:
-    """Brings the time to the front where it is not, and takes the outputs that are used from what is computed."""
+def lower_recurrent(source: Source) -> tuple[Operator, ...]:
+    """In float32, weights float or dequantized; states in and out."""
+    # The time is brought to the front, and the outputs that are used are taken from what is computed.
+    kind: Literal["lstm", "gru"] = "gru" if source.node.op_type == "GRU" else "lstm"
     x, before = source.tensor(0), list[Operator]()
     states = [source.tensor(i) if _is_given(source, i, kind) else None for i in (5, 6)]
     if source.integer("layout", 0):

@@ -19,7 +19,7 @@
  */
 #include "float_norms.h"
 
-#if FLOAT_NORMS_HEADER_ID != 0x8660cf18
+#if FLOAT_NORMS_HEADER_ID != 0xbc6eb09f
 #error "float_norms.h was not generated together with this file"
 #endif
 
@@ -209,25 +209,15 @@ static FLOAT_NORMS_INLINE void float_norms_float_instance_norm_channels(
     }
 }
 
-/*
- * A row of eight numbers or more. Its mean is the first number plus the mean distance from it, in double: of equal
- * numbers exactly that number, even where a double is a float.
- */
-static FLOAT_NORMS_INLINE void float_norms_float_layer_norm_row(
-    const struct float_norms_float_layer_norm *layer, const float *in, float *out)
+/* A row of eight numbers or more around their mean. */
+static FLOAT_NORMS_INLINE void float_norms_float_layer_norm_around(
+    const struct float_norms_float_layer_norm *layer, const float *in, float *out, float mean)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const int32_t whole = length - length % 8, rounded = length - length % 4;
     const float *const scale = layer->scale, *const bias = layer->bias;
     float lanes[8] = {0.0f};
-    const double first = (double)in[0];
-    double sum = 0.0;
-    float mean, variance, factor;
-
-    for (int32_t j = 0; j < length; j++) {
-        sum += (double)in[j * x_along] - first;
-    }
-    mean = (float)(first + sum / (double)length);
+    float variance, factor;
 
     /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
     for (int32_t j = 0; j < whole; j++) {
@@ -258,6 +248,22 @@ static FLOAT_NORMS_INLINE void float_norms_float_layer_norm_row(
     for (int32_t j = 0; j < length; j++) {
         out[j * y_along] = fmaf((in[j * x_along] - mean) * factor, scale[j], bias[j]);
     }
+}
+
+/*
+ * A row of eight numbers or more. Its mean is the first number plus the mean distance from it, in double: of equal
+ * numbers exactly that number, even where a double is a float.
+ */
+static FLOAT_NORMS_INLINE void float_norms_float_layer_norm_row(
+    const struct float_norms_float_layer_norm *layer, const float *in, float *out)
+{
+    const double first = (double)in[0];
+    double sum = 0.0;
+
+    for (int32_t j = 0; j < layer->length; j++) {
+        sum += (double)in[j * layer->x_along] - first;
+    }
+    float_norms_float_layer_norm_around(layer, in, out, (float)(first + sum / (double)layer->length));
 }
 
 /* float_norms_channels: what each channel is multiplied by. */

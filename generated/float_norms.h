@@ -17,7 +17,7 @@
  */
 
 /* float_norms.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NORMS_HEADER_ID 0x8660cf18
+#define FLOAT_NORMS_HEADER_ID 0xbc6eb09f
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NORMS_QCGEN_VERSION "0.1.0"

@@ -206,6 +206,11 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant([floats()], {"k": np.array([1]), "axis": 1}),
         Variant([floats()], {"k": np.array([3]), "largest": 0, "axis": 2}, outputs=2),
     ],
+    "RMSNormalization": [
+        Variant([floats(), weights(5)]),
+        Variant([floats(2, 3, 40), weights(40)], {"epsilon": 0.25}),
+        Variant([floats(), weights(4, 5)], {"axis": 2}),
+    ],
     "Transpose": one({}, {"perm": [0, 3, 1, 2]}),
     "Unsqueeze": [Variant([floats()], {"axes": [1]}), Variant([floats()], {"axes": [0, 5]})],
 }

@@ -66,6 +66,8 @@ REWRITTEN = {
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; alpha and C together are not supported",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
+    "SimplifiedLayerNormalization; SkipLayerNormalization, SkipSimplifiedLayerNormalization (com.microsoft)": "the"
+    " first is RMSNormalization; of a sum, it or LayerNormalization",
     "ReduceLogSum, ReduceLogSumExp": "reductions and functions in float, within a tolerance",
     "Swish": "x * sigmoid(alpha * x), as QuickGelu",
     "Upsample": "a Resize",

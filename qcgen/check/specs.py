@@ -192,6 +192,11 @@ STANDARD: dict[str, Spec] = {
         extra=(layers.products_of_codes, limits.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
+    "RMSNormalization": Spec(
+        (FLOAT, FLOAT),
+        constant=("scale",),
+        extra=(flag("stash_type", 1), limits.finite_numbers, limits.finite_constants),
+    ),
     "Relu": Spec(((*CODES_OR_FLOAT, DType.FLOAT64),)),
     "Reshape": SHAPED,
     "Resize": replace(

@@ -229,7 +229,7 @@ ROWS: Mapping[str, TypeRule] = {
     {NHWC_DOMAIN}.GlobalMaxPool""": rule(shape.global_pooling, 0),
     "If": branches,
     "InstanceNormalization": rule(instance_normalization, 0),
-    "LayerNormalization": rule(layer_normalization, 0),
+    "LayerNormalization RMSNormalization": rule(layer_normalization, 0),
     "LogSoftmax Softmax com.microsoft.QLinearSoftmax": rule(softmax, 0),
     "MatMul": rule(matmul, 0),
     "MatMulInteger": rule(matmul, DType.INT32, of=slice(2)),

@@ -77,7 +77,7 @@ _BY_LOWERING: Mapping[Lowering, str] = {
     recurrent.lower_recurrent: "GRU LSTM",
     reduction.lower_arg_max: "ArgMax ArgMin",
     reduction.lower_instance_norm: "InstanceNormalization",
-    reduction.lower_layer_norm: "LayerNormalization",
+    reduction.lower_layer_norm: "LayerNormalization RMSNormalization",
     reduction.lower_reduce: """ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
     ReduceSumSquare""",
     reduction.lower_softmax: "LogSoftmax Softmax com.microsoft.QLinearSoftmax",

@@ -309,15 +309,20 @@ LARGEST = 2.0**30
 
 
 def lower_layer_norm(source: Source) -> tuple[Operator, ...]:
-    """LayerNormalization of float32 numbers or of codes: (X, Scale, B)."""
+    """LayerNormalization of float32 numbers or of codes: (X, Scale, B); RMSNormalization of float32 numbers."""
     x, y, axis = source.codes(0, *Q8), source.quantized(*Q8), source.integer("axis", -1)
-    is_joined = False
-    if x is None or prod(x.shape[axis:]) < FEWEST or not _are_emulated(source, (x, y), x.shape[axis:]):
+    is_joined, is_centered = False, source.node.op_type != "RMSNormalization"
+    if (
+        x is None
+        or not is_centered
+        or prod(x.shape[axis:]) < FEWEST
+        or not _are_emulated(source, (x, y), x.shape[axis:])
+    ):
         x, y, is_joined = source.tensor(0), source.result(), _is_joined(source.node, source.graph)
     y, called = y or source.result(), source.called
     row = x.shape[axis:]
     scale, bias = _spread(source, 1, row), _spread(source, 2, row) if source.has(2) else None
-    norm = LayerNorm(*called, x, y, scale, bias, source.real("epsilon", 1e-5), is_joined)
+    norm = LayerNorm(*called, x, y, scale, bias, source.real("epsilon", 1e-5), is_joined, is_centered)
     if len(row) == 1:
         return (norm,)
     shape = (prod(x.shape[:axis]), prod(row))
@@ -340,8 +345,10 @@ def _is_joined(node: Node, graph: Graph) -> bool:
     Source: SkipLayerNormFusion, tried with 1.32.0.
     """
     x = node.input(0)
+    if "Skip" in node.operator:
+        return True
     maker = graph.producers.get(x)
-    if maker is None or not maker.is_a("Add"):
+    if maker is None or not maker.is_a("Add") or node.op_type != "LayerNormalization":
         return False
     if len(graph.readers[x]) > 1 or x in graph.outputs:
         return False

@@ -410,6 +410,8 @@ def evaluate_float_softmax(op: FloatSoftmax, x: Array) -> Array:
 def evaluate_layer_norm(op: LayerNorm, x: Array) -> Array:
     """Equations (42) and (43), or (77), between (10) and (9) where x or y are codes."""
     rows = _read(op.x, x)
+    if not op.is_centered:
+        return arithmetic.rms_norm(rows, op.scale, op.epsilon, is_one_by_one=op.is_one_by_one)
     normal = arithmetic.layer_norm(rows, op.scale, op.bias, op.epsilon, is_one_by_one=op.is_one_by_one)
     return _written(op.y, normal)
 

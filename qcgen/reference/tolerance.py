@@ -306,7 +306,9 @@ def normalized_error(op: LayerNorm | InstanceNorm, x: Array, error: Array) -> Ar
     channel = rank - 1 if is_layer or op.x.layout is Layout.CHANNELS_LAST else 1
     axes = (channel,) if is_layer else tuple(axis for axis in range(1, rank) if axis != channel)
     mean, most = x.mean(axis=axes, keepdims=True), np.broadcast_to(error, x.shape).max(axis=axes, keepdims=True)
-    root = np.sqrt(x.var(axis=axes, keepdims=True) + op.epsilon)
+    if isinstance(op, LayerNorm) and not op.is_centered:
+        mean = np.zeros_like(mean)
+    root = np.sqrt(((x - mean) ** 2).mean(axis=axes, keepdims=True) + op.epsilon)
     slowest = np.maximum(root - most, np.sqrt(op.epsilon))
     moved = np.minimum((2 + np.abs(x - mean) / root) * most / slowest, 2 * np.sqrt(x.size / mean.size))
     if not is_layer:

@@ -88,8 +88,8 @@ def rewrite(graph: Graph) -> Graph:
     graph = _folded(_without_stale(graph), FOLDS_AT_FIRST, budget)
     while (chosen := join.choose_branches(graph)) is not graph:
         graph = _folded(without_unused(chosen), FOLDS_AT_FIRST, budget)
-    resized = apply(graph, movement.name_upsamples)
-    graph = graph if resized is graph else _folded(resized, FOLDS_AT_FIRST, budget)
+    named = apply(apply(graph, movement.name_upsamples), join.name_normalizations)
+    graph = graph if named is graph else _folded(named, FOLDS_AT_FIRST, budget)
     resizes, reductions = channels_last.resizes(graph), channels_last.reductions(graph)
     halves = in_float32(apply(apply(graph, join.remove_identities), join.join_reciprocal_product))
     graph = graph if halves is graph else _folded(halves, FOLDS_AT_FIRST, budget)

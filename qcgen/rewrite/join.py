@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from qcgen.infer.facts import integers
-from qcgen.ir.graph import Attribute, Graph, Node, element_type
+from qcgen.ir.graph import NEWEST, Attribute, Graph, Node, element_type
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
     GraphQuantization,
@@ -122,6 +122,13 @@ NORMALIZATIONS: tuple[Expression, ...] = tuple(
 )
 
 
+SKIPPING = {
+    "com.microsoft.SkipLayerNormalization": "LayerNormalization",
+    "com.microsoft.SkipSimplifiedLayerNormalization": "RMSNormalization",
+}
+"""Operators that normalize a sum, and what normalizes it."""
+
+
 def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     """(x - mean) / sqrt(mean of squares + epsilon) * scale + bias over the last axis, ``node`` being the Mul.
 
@@ -168,6 +175,28 @@ def _is_row(wiring: Wiring, name: str, shape: tuple[int, ...]) -> bool:
     if constant is None and maker is not None and maker.op_type == "DequantizeLinear":
         constant = wiring.constant(maker.input(0))
     return constant is not None and constant.shape == shape[-1:]
+
+
+def name_normalizations(wiring: Wiring, node: Node) -> Change | None:
+    """SimplifiedLayerNormalization, which is RMSNormalization; it and LayerNormalization of a sum, which may be read.
+
+    Inputs: input, skip, gamma, beta unless it is simplified, bias. Mean and deviation are no outputs.
+    """
+    if node.operator == "SimplifiedLayerNormalization":
+        return Change(node, (replace(node, op_type="RMSNormalization", version=NEWEST, written=node.operator),))
+    op_type = SKIPPING.get(node.operator)
+    if op_type is None or not all(map(node.input, range(3))) or any(node.outputs[1:3]) or not node.outputs[0]:
+        return None
+    steps, (x, skip, *scales) = Steps(wiring, node), node.inputs
+    bias = scales.pop() if len(scales) == (2 if op_type == "RMSNormalization" else 3) else ""
+    total = steps.step("Add", x, skip)
+    total = steps.step("Add", total, bias) if bias else total
+    if any(node.outputs[3:]):
+        total = node.outputs[3]
+        steps.nodes[-1] = replace(steps.nodes[-1], outputs=(total,))
+    epsilon = node.attributes.get("epsilon", 1e-12)
+    steps.step(op_type, total, *scales, is_last=True, axis=-1, epsilon=epsilon)
+    return steps.change()
 
 
 # The operators that DynamicQuantizeLinear stands for, written out.

@@ -117,25 +117,32 @@ static QCGEN_INLINE void qcgen_float_layer_norm_one_by_one(
     }
 }
 
-/*
- * A row of eight numbers or more. Its mean is the first number plus the mean distance from it, in double: of equal
- * numbers exactly that number, even where a double is a float.
- */
-static QCGEN_INLINE void qcgen_float_layer_norm_row(
+/* A row, divided by the root of its mean square; squares are added one after the other. */
+static QCGEN_INLINE void qcgen_float_rms_norm_one_by_one(
     const struct qcgen_float_layer_norm *layer, const float *in, float *out)
+{
+    const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
+    float squares = 0.0f;
+    float root;
+
+    for (int32_t j = 0; j < length; j++) {
+        squares += qcgen_float_norm_square(in[j * x_along], 0.0f);
+    }
+    root = sqrtf(squares / (float)length + layer->epsilon);
+    for (int32_t j = 0; j < length; j++) {
+        out[j * y_along] = in[j * x_along] / root * layer->scale[j];
+    }
+}
+
+/* A row of eight numbers or more around their mean. */
+static QCGEN_INLINE void qcgen_float_layer_norm_around(
+    const struct qcgen_float_layer_norm *layer, const float *in, float *out, float mean)
 {
     const int32_t length = layer->length, x_along = layer->x_along, y_along = layer->y_along;
     const int32_t whole = length - length % 8, rounded = length - length % 4;
     const float *const scale = layer->scale, *const bias = layer->bias;
     float lanes[8] = {0.0f};
-    const double first = (double)in[0];
-    double sum = 0.0;
-    float mean, variance, factor;
-
-    for (int32_t j = 0; j < length; j++) {
-        sum += (double)in[j * x_along] - first;
-    }
-    mean = (float)(first + sum / (double)length);
+    float variance, factor;
 
     /* Squares are summed in lanes, which are then added up in pairs; what does not fill them follows. */
     for (int32_t j = 0; j < whole; j++) {
@@ -166,4 +173,27 @@ static QCGEN_INLINE void qcgen_float_layer_norm_row(
     for (int32_t j = 0; j < length; j++) {
         out[j * y_along] = fmaf((in[j * x_along] - mean) * factor, scale[j], bias[j]);
     }
+}
+
+/*
+ * A row of eight numbers or more. Its mean is the first number plus the mean distance from it, in double: of equal
+ * numbers exactly that number, even where a double is a float.
+ */
+static QCGEN_INLINE void qcgen_float_layer_norm_row(
+    const struct qcgen_float_layer_norm *layer, const float *in, float *out)
+{
+    const double first = (double)in[0];
+    double sum = 0.0;
+
+    for (int32_t j = 0; j < layer->length; j++) {
+        sum += (double)in[j * layer->x_along] - first;
+    }
+    qcgen_float_layer_norm_around(layer, in, out, (float)(first + sum / (double)layer->length));
+}
+
+/* The same around 0, whatever the mean is. */
+static QCGEN_INLINE void qcgen_float_rms_norm_row(
+    const struct qcgen_float_layer_norm *layer, const float *in, float *out)
+{
+    qcgen_float_layer_norm_around(layer, in, out, 0.0f);
 }

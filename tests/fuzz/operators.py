@@ -146,6 +146,7 @@ NODES: Mapping[tuple[str, str], tuple[Mapping[str, Spec], Mapping[str, Any]]] = 
     ("", "HardSwish"): (X, {"opset": 14}),
     ("", "InstanceNormalization"): ({**X, "scale": scale([1, 2]), "b": scale([0, 1])}, {}),
     ("", "LayerNormalization"): ({**X, "scale": scale([1, 2, 3, 4, 5])}, {"opset": 17}),
+    ("", "RMSNormalization"): ({**X, "scale": scale([1, 2, 3, 4, 5])}, {"opset": 23}),
     ("", "Identity"): (CODES, {}),
     ("", "LSTM"): (LSTM_OPERANDS, BOTH_WAYS),
     DYNAMIC_LSTM: (
@@ -243,6 +244,12 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "Swish": ("Swish", X, {"opset": 24}),
     "FastGelu": ("FastGelu", X, {"domain": MICROSOFT}),
     "BiasGelu": ("BiasGelu", {**X, "b": scale([0.5] * 5)}, {"domain": MICROSOFT}),
+    "SimplifiedLayerNormalization": ("SimplifiedLayerNormalization", {**X, "scale": scale([1] * 5)}, {}),
+    "SkipLayerNormalization": (
+        "SkipLayerNormalization",
+        {"X": ("float", (2, 3, 5)), "s": ("float", (2, 3, 5)), **{name: scale([0.5] * 5) for name in "gbc"}},
+        {"domain": MICROSOFT},
+    ),
     "ReduceLogSum": ("ReduceLogSum", X, {"axes": [1]}),
     "ReduceLogSumExp": ("ReduceLogSumExp", X, {"axes": [1], "keepdims": 0}),
     "Trilu": ("Trilu", X, {"opset": 14}),

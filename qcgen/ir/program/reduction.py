@@ -339,7 +339,8 @@ class LayerNorm:
 
     In onnxruntime's float32 arithmetic (arithmetic.layer_norm). x are codes, y codes or numbers; or both are numbers.
     ``scale`` and ``bias`` have an element for each of a row; ``bias`` is None where the model has none. ``epsilon`` is
-    above 0. ``is_one_by_one``: by (77) whatever the length, as behind a sum that onnxruntime joins to it.
+    above 0. ``is_one_by_one``: by (77) whatever the length, as behind a sum that onnxruntime joins to it. Numbers that
+    are not ``is_centered`` keep their mean, and are divided by the root of the mean of their squares.
     """
 
     name: str
@@ -350,6 +351,7 @@ class LayerNorm:
     bias: Float32s | None
     epsilon: float
     is_one_by_one: bool = False
+    is_centered: bool = True
 
 
 @dataclass(frozen=True)

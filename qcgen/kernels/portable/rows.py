@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.arithmetic import LANES, Quantization, dequantize
+from qcgen.arithmetic import LANES, RMS_LANES, Quantization, dequantize
 from qcgen.cores import CONSTANT_TIME
 from qcgen.errors import prove
 from qcgen.ir.context import Context, Struct
@@ -345,9 +345,10 @@ def prepare_float_layer_norm(op: Operator, setting: Setting) -> Prepared:
     constants = [Constants("scale", "float", op.scale, "what each element of a row is multiplied by.")]
     if op.bias is not None:
         constants.append(Constants("bias", "float", op.bias, "what is added to each element of a row."))
-    is_short = op.is_one_by_one or op.x.shape[-1] < LANES
+    is_short = op.is_one_by_one or op.x.shape[-1] < (LANES if op.is_centered else RMS_LANES)
     layer = Struct("float_layer_norm", tuple(constant.role for constant in constants), floats={"epsilon": op.epsilon})
-    context = _rows_call(op, setting, f"float_layer_norm_{'one_by_one' if is_short else 'row'}", layer)
+    kind = "layer" if op.is_centered else "rms"
+    context = _rows_call(op, setting, f"float_{kind}_norm_{'one_by_one' if is_short else 'row'}", layer)
     return Prepared(tuple(constants), context, (), Certificate(), _in_place(op.x, setting))
 
 

@@ -97,6 +97,15 @@ VARIANTS: dict[str, list[Variant]] = {
     ],
     "ConvInteger": [Variant([codes(dtype="uint8"), few(3, 2, 2, 2), np.array(7, np.uint8)], WINDOW)],
     "Cos": one(),
+    "CumSum": [
+        Variant([floats(), np.array(-1)]),
+        Variant([floats(), np.array(1, np.int32)], {"exclusive": 1}),
+        Variant([floats(), np.array(2)], {"exclusive": 1, "reverse": 1}),
+    ],
+    "OneHot": [
+        Variant([("int64", (2, 3)), np.array(7), real([0.5, 2])]),
+        Variant([("int32", (2, 3)), np.array([4]), real([0, 1])], {"axis": 0}),
+    ],
     "DepthToSpace": [
         Variant([floats(1, 8, 2, 3)], {"blocksize": 2}),
         Variant([floats(1, 8, 2, 3)], {"blocksize": 2, "mode": "CRD"}),

@@ -62,10 +62,12 @@ REWRITTEN = {
     " of ai.onnx that onnxruntime's optimizer makes them of",
     "BiasGelu, FastGelu (com.microsoft)": "an Add, and Gelu",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
-    "Einsum": "one tensor: a sum; two: a MatMul, each letter in the result or in both; without an ellipsis",
+    "Einsum": "one tensor: a sum; two: a MatMul, each letter in the result or in both",
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; alpha and C together are not supported",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",
+    "CumSum": "along a constant axis of at most 64 float32 numbers: additions one after the other",
+    "OneHot": "integers, constant depth and values: Equal and Where",
     "SimplifiedLayerNormalization; SkipLayerNormalization, SkipSimplifiedLayerNormalization (com.microsoft)": "the"
     " first is RMSNormalization; of a sum, it or LayerNormalization",
     "ReduceLogSum, ReduceLogSumExp": "reductions and functions in float, within a tolerance",

@@ -20,6 +20,11 @@ EXACT = {
     "nctkv,vkw->nctw": ((1, 4, 3, 2, 70), (70, 2, 50)),
     "ncuv,nctu->nctv": ((1, 4, 150, 6), (1, 4, 13, 150)),
     "i,j->ij": ((4,), (5,)),
+    "...ij,...jk->...ik": ((2, 3, 4, 5), (2, 3, 5, 6)),
+    "b...d,de -> ...be": ((2, 3, 4, 5), (5, 6)),
+    "h...,b...->bh...": ((3, 4, 5), (2, 4, 5)),
+    "...i->i...": ((4, 5, 6),),
+    "...i->...": ((4, 5, 60),),
     "ij->ji": ((4, 5),),
     "bijk->jb": ((5, 6, 40, 7),),
     "bij->bi": ((2, 4, 50),),
@@ -29,7 +34,8 @@ NEAR = {"bi,bi->b": ((4, 50), (4, 50)), "bi,bij->bj": ((2, 40), (2, 40, 6)), "i,
 REFUSED = {
     "ii->i": ((4, 4),),
     "bij,bjk->bk": ((2, 4, 5), (2, 5, 6)),
-    "...ij,...jk->...ik": ((2, 4, 5), (2, 5, 6)),
+    "...ij,...jk->...ik": ((2, 4, 5), (1, 5, 6)),
+    "...ij,...jk->ik": ((2, 4, 5), (2, 5, 6)),
     "ij,jk": ((4, 5), (5, 6)),
     "ij,jk,kl->il": ((4, 5), (5, 6), (6, 7)),
 }
@@ -57,7 +63,7 @@ def test_it_is_onnxruntimes_or_named(equation, coded):
     }
     [got], [wanted] = artifact.load().run(None, feeds), judge(model, feeds)
     is_named = bool(artifact.report.inexact) or any(node.in_float for node in artifact.report.nodes)
-    moves = equation == "ij->ji"
+    moves = equation in ("ij->ji", "...i->i...")
     assert is_named == (equation in NEAR or (coded and not moves))
     assert got.shape == wanted.shape
     apart = np.abs(got.astype(np.float64) - wanted)

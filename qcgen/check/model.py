@@ -47,6 +47,8 @@ def advice(op_type: str) -> str:
 ADVICE = {
     **dict.fromkeys(("ConstantOfShape", "Range", "Shape", "Size"), FOLD),
     **dict.fromkeys(("Compress", "GatherND", "ReverseSequence", "ScatterElements", "ScatterND", "Trilu"), PLACES),
+    "CumSum": "it is compiled along a constant axis of at most 64 float32 numbers",
+    "OneHot": "it is compiled where its input is int32 or int64, and depth and values are constant",
     "RNN": UNROLL,
     "Upsample": "with constant scales of at least 1 it is compiled, nearest or linear; export with opset 11 or newer",
     "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",

@@ -200,10 +200,11 @@ CODES = slice(0, 4, 3)
 """The two tensors of an operator that reads each with its scale and its zero point."""
 
 ROWS: Mapping[str, TypeRule] = {
-    """Abs BatchNormalization Ceil Celu Clip Cos Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu Log
-    Mish Neg Not Reciprocal Relu ReverseSequence Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Softplus
-    Softsign Sqrt Swish Tanh ThresholdedRelu Trilu com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu
-    com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid com.microsoft.QuickGelu""": rule(like_first, 0),
+    """Abs BatchNormalization Ceil Celu Clip Cos CumSum Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity LeakyRelu
+    Log Mish Neg Not Reciprocal Relu ReverseSequence Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin
+    Softplus Softsign Sqrt Swish Tanh ThresholdedRelu Trilu com.microsoft.BiasGelu com.microsoft.FastGelu
+    com.microsoft.Gelu com.microsoft.QLinearLeakyRelu com.microsoft.QLinearSigmoid
+    com.microsoft.QuickGelu""": rule(like_first, 0),
     "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor": rule(broadcasted, DType.BOOL, of=slice(2)),
     "Add Div Mod Mul Pow Sub": rule(broadcasted, (0, 1), of=slice(2)),
     "ArgMax ArgMin": rule(shape.arg_max, DType.INT64),
@@ -234,6 +235,7 @@ ROWS: Mapping[str, TypeRule] = {
     "MatMul": rule(matmul, 0),
     "MatMulInteger": rule(matmul, DType.INT32, of=slice(2)),
     "Max Mean Min Sum": rule(broadcasted, 0),
+    "OneHot": rule(shape.one_hot, 2),
     "PRelu": rule(prelu, 0),
     "Pad": rule(shape.pad, 0, keeps_rank=True),
     f"QLinearConv com.microsoft.QLinearConv {NHWC_DOMAIN}.QLinearConv": rule(shape.convolution, 7, of=CODES),

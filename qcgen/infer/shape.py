@@ -272,6 +272,13 @@ def top_k(facts: Facts) -> Shape:
     return (*x[:axis], k, *x[axis + 1 :])
 
 
+def one_hot(facts: Facts) -> Shape:
+    """A new axis, as long as the depth says."""
+    x, depth = facts.known_shape(), facts.known_integers(1, "depth")[0]
+    axis = facts.axis(-1, len(x) + 1)
+    return (*x[:axis], depth, *x[axis:])
+
+
 def gather(facts: Facts) -> Shape:
     """The gathered axis is replaced by the shape of the indices."""
     x, indices = facts.known_shape(0), facts.known_shape(1)

@@ -70,6 +70,8 @@ LAST: tuple[Pattern, ...] = (
     weights.write_out_batch_normalization,
     join.write_out_logarithms,
     join.write_out_sums,
+    join.write_out_running_sums,
+    join.write_out_one_hot,
 )
 """What is looked for at the end, in models without quantization, too: operators that several others compute."""
 

@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from qcgen.infer.facts import integers
-from qcgen.ir.graph import NEWEST, Attribute, Graph, Node, element_type
+from qcgen.ir.graph import NEWEST, Attribute, Graph, Node, element_type, number_of
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
     GraphQuantization,
@@ -229,7 +229,7 @@ def join_dynamic_quantize(wiring: Wiring, node: Node) -> Change | None:
     return Change(earliest, (joined,), remove=(*removed, node))
 
 
-# Sums, functions and logarithms that others compute.
+# Sums, functions, logarithms and choices that others compute.
 
 
 def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
@@ -248,6 +248,32 @@ def write_out_sums(wiring: Wiring, node: Node) -> Change | None:
     if not is_sum:
         share = steps.constant("share", np.asarray(np.float32(1) / np.float32(count)))
         steps.step("Mul", total, share, is_last=True)
+    return steps.change()
+
+
+MOST_SUMMED = 64
+"""How many sums a CumSum becomes."""
+
+
+def write_out_running_sums(wiring: Wiring, node: Node) -> Change | None:
+    """CumSum of few float32 numbers along a constant axis: each number is added to the sum of those before it."""
+    shape, axis = wiring.graph.value(node.input(0)).fixed_shape, wiring.constant(node.input(1))
+    if not node.is_a("CumSum") or shape is None or axis is None or axis.size != 1:
+        return None
+    at, is_float = int(axis.reshape(())), wiring.graph.dtype(node.inputs[0]) is DType.FLOAT32
+    if not is_float or not -len(shape) <= at < len(shape) or not 1 <= shape[at] <= MOST_SUMMED:
+        return None
+    steps, way = Steps(wiring, node), -1 if node.attributes.get("reverse", 0) else 1
+    parts = [steps.fresh(f"part_{place}") for place in range(shape[at])]
+    steps.nodes.append(Node(steps.fresh("split"), "Split", "", node.inputs[:1], tuple(parts), {"axis": at}))
+    order = parts[::way]
+    if node.attributes.get("exclusive", 0):
+        nothing = np.zeros([1 if axis == at % len(shape) else size for axis, size in enumerate(shape)], np.float32)
+        order = [steps.constant("nothing", nothing), *order[:-1]]
+    sums = order[:1]
+    for part in order[1:]:
+        sums.append(steps.step("Add", sums[-1], part))
+    steps.step("Concat", *sums[::way], is_last=True, axis=at)
     return steps.change()
 
 
@@ -313,6 +339,30 @@ def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
     number = steps.step("Cast", computed, to=CAST_TO_FLOAT)
     numbers = steps.constant("numbers", constant.astype(np.float32))
     steps.step(node.op_type, *((number, numbers) if first is None else (numbers, number)), is_last=True)
+    return steps.change()
+
+
+def write_out_one_hot(wiring: Wiring, node: Node) -> Change | None:
+    """OneHot of integers with constant depth and values: which place each is, or is from the end, chooses a number."""
+    found, given = [wiring.constant(node.input(index)) for index in (1, 2)], wiring.graph.value(node.input(0))
+    axis, depth, values = node.attributes.get("axis", -1), *found
+    if not node.is_a("OneHot") or depth is None or values is None or values.shape != (2,) or depth.size != 1:
+        return None
+    if given.shape is None or given.dtype not in (DType.INT32, DType.INT64) or not isinstance(axis, int):
+        return None
+    dtype, count, rank = DType.of(values), int(depth.reshape(())), len(given.shape) + 1
+    is_known = dtype is DType.FLOAT32 or (dtype in (DType.INT32, DType.INT64) and np.abs(values).max() < _EXACT)
+    if not is_known or not 1 <= count < _EXACT or not -rank <= axis < rank:
+        return None
+    steps = Steps(wiring, node)
+    new = steps.constant("axis", np.array([axis], np.int64))
+    number = steps.step("Unsqueeze", steps.step("Cast", node.inputs[0], to=CAST_TO_FLOAT), new)
+    places = np.arange(count, dtype=np.float32).reshape(-1, *(1,) * (rank - axis % rank - 1))
+    ways = [steps.step("Equal", number, steps.constant(f"places_{by}", places - by)) for by in (0, count)]
+    off, on = (steps.constant(f"value_{place}", values[place].astype(np.float32)[...]) for place in (0, 1))
+    chosen = steps.step("Where", steps.step("Or", *ways), on, off, is_last=dtype is DType.FLOAT32)
+    if dtype is not DType.FLOAT32:
+        steps.step("Cast", chosen, is_last=True, to=number_of(dtype))
     return steps.change()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from string import ascii_letters
 
 import numpy as np
 
@@ -230,7 +231,7 @@ def _unpacked(packed: Array, bits: int) -> Array:
 
 
 def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
-    """Einsum of letters: of one tensor ReduceSum and Transpose, of two the MatMul of matrices (m, terms) by (terms, n).
+    """Einsum: of one tensor ReduceSum and Transpose, of two the MatMul of matrices (m, terms) by (terms, n).
 
     Letters of an operand differ, and each is one of the other operand or of the result. onnxruntime adds in this order.
     """
@@ -239,9 +240,17 @@ def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
     terms, _, y = text.partition("->")
     letters, shapes = terms.split(","), [wiring.graph.value(name).fixed_shape for name in node.inputs]
     known = [shape for shape in shapes if shape is not None]
-    if not node.is_a("Einsum") or "->" not in text or not "".join((*letters, y, "a")).isalpha():
+    if not node.is_a("Einsum") or "->" not in text or not len(letters) == len(shapes) == len(known):
         return None
-    if [len(each) for each in letters] != [len(shape) for shape in known] or len(letters) != len(shapes):
+    spare, most = "".join(letter for letter in ascii_letters if letter not in text), 0
+    for place, (names, shape) in enumerate(zip(letters, known, strict=True)):
+        if "..." in names:  # axes that stand for themselves, the last ones of the longest
+            count = len(shape) - len(names) + len("...")
+            most, letters[place] = max(most, count), names.replace("...", spare[:count][::-1])
+    if most and "..." not in y:
+        return None
+    y = y.replace("...", spare[:most][::-1])
+    if [len(each) for each in letters] != list(map(len, known)) or not "".join((*letters, y, "a")).isalpha():
         return None
     pairs = {pair for names, shape in zip(letters, known, strict=True) for pair in zip(names, shape, strict=True)}
     sizes, steps = dict(pairs), Steps(wiring, node)

@@ -250,6 +250,8 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
         {"X": ("float", (2, 3, 5)), "s": ("float", (2, 3, 5)), **{name: scale([0.5] * 5) for name in "gbc"}},
         {"domain": MICROSOFT},
     ),
+    "CumSum": ("CumSum", {**X, "axis": ints(2).reshape(())}, {"opset": 14, "reverse": 1, "exclusive": 1}),
+    "OneHot": ("OneHot", {"X": ("int64", (2, 3)), "depth": ints(7), "values": ints(0, 1)}, {"axis": 1}),
     "ReduceLogSum": ("ReduceLogSum", X, {"axes": [1]}),
     "ReduceLogSumExp": ("ReduceLogSumExp", X, {"axes": [1], "keepdims": 0}),
     "Trilu": ("Trilu", X, {"opset": 14}),

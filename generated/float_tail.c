@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xf905ae19
+#if FLOAT_TAIL_HEADER_ID != 0xb97d6c7a
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -68,6 +68,16 @@ struct float_tail_arena_behind {
 #define FLOAT_TAIL_INLINE FLOAT_TAIL_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define FLOAT_TAIL_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define FLOAT_TAIL_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define FLOAT_TAIL_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char float_tail_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -81,6 +91,12 @@ FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t 
 static FLOAT_TAIL_INLINE int32_t float_tail_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The smaller of two numbers. */
+static FLOAT_TAIL_INLINE int32_t float_tail_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
 }
 
 /* The significand of a subnormal number above 0, in [2^23, 2^24), and its exponent. */
@@ -249,6 +265,64 @@ FLOAT_TAIL_CODE_ATTR static float float_tail_fused_tangent(float x)
     return p * value / q;
 }
 
+/* Where the elements of two matrices and of their product lie; `chunk` terms are summed by themselves. */
+struct float_tail_matrices {
+    int32_t rows, columns, terms, chunk;
+    int32_t a_row, a_term, b_term, b_column, y_row, y_column;
+};
+
+/* A tile of outputs, which share the elements that they need: up to two rows and columns. */
+static FLOAT_TAIL_INLINE void float_tail_float_tile(const struct float_tail_matrices *m, int32_t rows, int32_t columns,
+    const float *restrict a, const float *restrict b, float *restrict y)
+{
+    float sums[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+
+    for (int32_t first = 0; first < m->terms; first += m->chunk) {
+        const int32_t end = m->terms % m->chunk ? float_tail_smaller(first + m->chunk, m->terms) : first + m->chunk;
+        float parts[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+
+        for (int32_t k = first; k < end; k++) {
+            const float a_0 = a[k * m->a_term], a_1 = rows > 1 ? a[k * m->a_term + m->a_row] : 0.0f;
+            const float b_0 = b[k * m->b_term], b_1 = columns > 1 ? b[k * m->b_term + m->b_column] : 0.0f;
+
+            parts[0] = float_tail_fused_any(a_0, b_0, parts[0]);
+            parts[1] = columns > 1 ? float_tail_fused_any(a_0, b_1, parts[1]) : 0.0f;
+            parts[2] = rows > 1 ? float_tail_fused_any(a_1, b_0, parts[2]) : 0.0f;
+            parts[3] = rows > 1 && columns > 1 ? float_tail_fused_any(a_1, b_1, parts[3]) : 0.0f;
+        }
+        FLOAT_TAIL_UNROLLED
+        for (int32_t i = 0; i < 4; i++) {
+            sums[i] = m->chunk < m->terms ? sums[i] + parts[i] : parts[i];
+        }
+    }
+    FLOAT_TAIL_UNROLLED
+    for (int32_t i = 0; i < rows; i++) {
+        FLOAT_TAIL_UNROLLED
+        for (int32_t j = 0; j < columns; j++) {
+            y[i * m->y_row + j * m->y_column] = sums[2 * i + j];
+        }
+    }
+}
+
+/* The product of two matrices, up to 2 x 2 outputs at a time. Where tiles do not fill it, the last ones end with it
+   and compute some outputs once more. */
+static FLOAT_TAIL_INLINE void float_tail_float_product(
+    const struct float_tail_matrices *m, const float *restrict a, const float *restrict b, float *restrict y)
+{
+    const int32_t rows = float_tail_smaller(m->rows, 2), columns = float_tail_smaller(m->columns, 2);
+
+    for (int32_t next_row = 0; next_row < m->rows; next_row += rows) {
+        const int32_t row = m->rows % rows ? float_tail_smaller(next_row, m->rows - rows) : next_row;
+
+        for (int32_t next = 0; next < m->columns; next += columns) {
+            const int32_t column = m->columns % columns ? float_tail_smaller(next, m->columns - columns) : next;
+
+            float_tail_float_tile(m, rows, columns, a + row * m->a_row, b + column * m->b_column,
+                y + (row * m->y_row + column * m->y_column));
+        }
+    }
+}
+
 /* float_tail_conv: weights [4 channels][1 row][1 column][3 input channels]. */
 FLOAT_TAIL_CONST_ATTR static const int8_t float_tail_conv_weights[4 * 3] = {
      3, 14,  6,
@@ -403,49 +477,18 @@ FLOAT_TAIL_CONST_ATTR static const float float_tail_y_b[4 * 4 * 2] = {
     -0.125f, -0.625f,  -0.75f, -0.625f,  0.625f,    0.0f,  -0.25f,  0.625f,
 };
 
-/* float_tail_y: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */
-FLOAT_TAIL_NOINLINE static void float_tail_y_product(const float *restrict a, const float *restrict b,
-    float *restrict y)
-{
-    enum {
-        ROWS = 4, COLUMNS = 2, TERMS = 4,
-        A_ROW = 16, A_TERM = 4, B_TERM = 2, B_COLUMN = 1, Y_ROW = 2, Y_COLUMN = 1
-    };
-
-    for (int32_t row = 0; row < ROWS; row += 2) {
-        for (int32_t column = 0; column < COLUMNS; column += 2) {
-            const float *const a_row = a + row * A_ROW;
-            const float *const b_column = b + column * B_COLUMN;
-            float *const out = y + (row * Y_ROW + column * Y_COLUMN);
-            float sum_00 = 0.0f, sum_01 = 0.0f, sum_10 = 0.0f, sum_11 = 0.0f;
-
-            for (int32_t k = 0; k < TERMS; k++) {
-                const float a_0 = a_row[k * A_TERM];
-                const float a_1 = a_row[k * A_TERM + A_ROW];
-                const float b_0 = b_column[k * B_TERM];
-                const float b_1 = b_column[k * B_TERM + B_COLUMN];
-
-                sum_00 = float_tail_fused_any(a_0, b_0, sum_00);
-                sum_01 = float_tail_fused_any(a_0, b_1, sum_01);
-                sum_10 = float_tail_fused_any(a_1, b_0, sum_10);
-                sum_11 = float_tail_fused_any(a_1, b_1, sum_11);
-            }
-            out[0] = sum_00;
-            out[Y_COLUMN] = sum_01;
-            out[Y_ROW] = sum_10;
-            out[Y_ROW + Y_COLUMN] = sum_11;
-        }
-    }
-}
-
 /* y: MatMul of 4 pairs of matrices. */
-FLOAT_TAIL_CODE_ATTR static void float_tail_y(const float *a, float *y)
+FLOAT_TAIL_NOINLINE static void float_tail_y(const float *a, float *y)
 {
     enum { COUNT = 4, B_STEP = 8, Y_STEP = 8 };
+    FLOAT_TAIL_CONST_ATTR static const struct float_tail_matrices layer = {
+        .rows = 4, .columns = 2, .terms = 4, .a_row = 16, .b_term = 2, .b_column = 1, .y_row = 2, .y_column = 1,
+        .a_term = 4, .chunk = 4,
+    };
     const float *const b = float_tail_y_b;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        float_tail_y_product(&a[i], &b[i * B_STEP], &y[i * Y_STEP]);
+        float_tail_float_product(&layer, &a[i], &b[i * B_STEP], &y[i * Y_STEP]);
     }
 }
 

@@ -26,6 +26,7 @@ FILES = (
     "layer_norm.h",
     "instance_norm.h",
     "float_norms.h",
+    "products.h",
     "softmax.h",
     "float_softmax.h",
     "integer_softmax.h",

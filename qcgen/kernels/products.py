@@ -26,12 +26,19 @@ FEWEST, MOST = 8, 4096
 
 
 @dataclass(frozen=True)
-class Matrices(Context):
-    """Two matrices and their product, and the loops over the leading axes, in elements."""
+class Operands(Context):
+    """What is multiplied, and the loops over the leading axes."""
 
     given: tuple[str, ...]  # the operands that are not constants
     constant: tuple[str, ...]  # those that are
     nest: LoopNest  # over the first elements of the matrices
+
+
+@dataclass(frozen=True)
+class Matrices(Context):
+    """Two matrices and their product, in elements."""
+
+    operands: Operands
     rows: int  # of a and y
     columns: int  # of b and y
     terms: int  # the columns of a, the rows of b
@@ -126,9 +133,7 @@ def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants
     steps = {name: strides(x.shape, orders[name]) for name, x in zip(NAMES, (op.a, op.b, op.y), strict=True)}
     constant = tuple(table.role for table in tables)
     matrices = Matrices(
-        given=tuple(name for name in ("a", "b") if name not in constant),
-        constant=constant,
-        nest=_leading(op, orders),
+        operands=Operands(tuple(name for name in ("a", "b") if name not in constant), constant, _leading(op, orders)),
         rows=op.a.shape[-2],
         columns=op.b.shape[-1],
         terms=op.terms,

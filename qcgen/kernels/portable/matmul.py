@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import MatMul, Operator
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
 from qcgen.kernels.products import (
     Matrices,
+    Operands,
     ProductCodes,
     Tile,
     a_term,
@@ -77,15 +78,8 @@ class MatMulFloatContext(Context):
 
     template: ClassVar[str] = "kernels/portable/matmul_float.c.jinja"
 
-    matrices: Matrices
-    a_term: int  # from one term of a row of a to the next
-    down: Tile  # rows of y that are computed together
-    across: Tile  # columns of y that are computed together
-    is_tiled: bool  # several outputs are computed together
-    overlaps: bool  # some are computed twice
-    chunk: int  # products that are summed by themselves
-    is_chunked: bool  # there are several such sums
-    is_even: bool  # all of as many products
+    operands: Operands
+    layer: Struct
 
 
 def why_not_matmul_float(op: Operator, _setting: Setting) -> str | None:
@@ -99,19 +93,10 @@ def prepare_matmul_float(op: Operator, setting: Setting) -> Prepared:
     """Operands that are constants become tables; no scratch."""
     assert isinstance(op, MatMul)
     matrices, tables = matrices_of(op, setting)
-    down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
-    chunk = min(op.block, matrices.terms)
-    context = MatMulFloatContext(
-        matrices=matrices,
-        a_term=a_term(op, setting),
-        down=down,
-        across=across,
-        is_tiled=down.size > 1 or across.size > 1,
-        overlaps=down.overlaps or across.overlaps,
-        chunk=chunk,
-        is_chunked=chunk < matrices.terms,
-        is_even=matrices.terms % chunk == 0,
-    )
+    places = ("rows", "columns", "terms", "a_row", "b_term", "b_column", "y_row", "y_column")
+    numbers = {name: getattr(matrices, name) for name in places}
+    numbers |= {"a_term": a_term(op, setting), "chunk": min(op.block, matrices.terms)}
+    context = MatMulFloatContext(matrices.operands, Struct("matrices", (), numbers))
     return Prepared(tables, context, (), Certificate())
 
 

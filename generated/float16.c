@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x7008a3db
+#if FLOAT16_HEADER_ID != 0x63c8d426
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -56,8 +56,30 @@ struct float16_arena_behind {
 #define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FLOAT16_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define FLOAT16_INLINE FLOAT16_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define FLOAT16_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define FLOAT16_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define FLOAT16_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char float16_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* The smaller of two numbers. */
+static FLOAT16_INLINE int32_t float16_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
+}
 
 /* A double has 64 bits here; on cores where it has 32, such as AVR by default, this does not compile. */
 typedef char float16_double_has_64_bits[sizeof(double) == 8 ? 1 : -1];
@@ -122,6 +144,127 @@ FLOAT16_CODE_ATTR static uint16_t float16_to_half(float number)
 FLOAT16_CODE_ATTR static inline float float16_float_at_least(float value, float low)
 {
     return value < low ? low : value;
+}
+
+/* Numbers of a convolution of floating point, distances in elements. */
+struct float16_fp_conv {
+    int32_t batch, groups, pixels, channels; /* the latter of the output, in a group */
+    int32_t taps, chunk;                     /* of a window and group; so many taps are summed by themselves */
+    int32_t block, next; /* windows that share each weight that is read, up to two, and from one's taps to the next's */
+    int32_t copies;      /* whether windows are copied; else their taps lie side by side in the image */
+    int32_t has_bias, weight_bytes;
+    int32_t x_image, x_group, y_image, y_pixel, y_channel;
+};
+
+/* What a node hands over: copies the window of a pixel in the order of the weights; a weight; what becomes of a sum. */
+typedef void float16_fp_window_float(const float *x, int32_t pixel, float *taps);
+typedef float float16_fp_weight_float(const void *weights, int32_t i);
+typedef float float16_fp_activation_float(float sum);
+
+static FLOAT16_INLINE float float16_fp_normal_half_weight_float(const void *weights, int32_t i)
+{
+    return float16_from_normal_half(((const uint16_t *)weights)[i]);
+}
+
+/* Those of all channels for the taps from number k on. */
+static FLOAT16_INLINE const void *float16_fp_weights_of(const struct float16_fp_conv *layer, const void *weights,
+    int32_t k)
+{
+    return (const uint8_t *)weights + k * layer->channels * layer->weight_bytes;
+}
+
+/* Adds the products of up to four taps to a sum of each channel of each window. */
+static FLOAT16_INLINE void float16_fp_add_taps_float(const struct float16_fp_conv *layer, int32_t count,
+    const float *taps, const void *weights, float *sums, float16_fp_weight_float *weight)
+{
+    const int32_t channels = layer->channels;
+    float own[4], next[4];
+
+    FLOAT16_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        own[i] = taps[i];
+        next[i] = layer->block > 1 ? taps[layer->next + i] : 0;
+    }
+    for (int32_t m = 0; m < channels; m++) {
+        float w = weight(weights, m);
+        float products = own[0] * w, next_products = next[0] * w;
+
+        FLOAT16_UNROLLED
+        for (int32_t i = 1; i < count; i++) {
+            w = weight(weights, i * channels + m);
+            products += own[i] * w;
+            next_products += next[i] * w;
+        }
+        sums[m] += products;
+        if (layer->block > 1) {
+            sums[channels + m] += next_products;
+        }
+    }
+}
+
+/* Adds to the sums of all channels. Compilers must not reorder the additions of a sum, so it is the channels, not the
+   taps, that lie side by side and vectorise. Rounding errors grow with the number of additions that a product passes
+   through: of many taps the sum of each chunk is taken by itself, in `part`. */
+static FLOAT16_INLINE void float16_fp_add_window_float(const struct float16_fp_conv *layer, const float *taps,
+    const void *weights, float *sums, float *part, float16_fp_weight_float *weight)
+{
+    const int32_t rest = layer->taps % 4, full = layer->taps - rest, chunk = layer->chunk;
+    const int32_t parts = chunk < full ? layer->block * layer->channels : 0;
+
+    for (int32_t begin = 0; begin < full; begin += chunk) {
+        const int32_t end = full % chunk ? float16_smaller(begin + chunk, full) : begin + chunk;
+
+        for (int32_t i = 0; i < parts; i++) {
+            part[i] = 0;
+        }
+        for (int32_t k = begin; k < end; k += 4) {
+            float16_fp_add_taps_float(
+                layer, 4, taps + k, float16_fp_weights_of(layer, weights, k), parts > 0 ? part : sums, weight);
+        }
+        for (int32_t i = 0; i < parts; i++) {
+            sums[i] += part[i];
+        }
+    }
+    if (rest > 0) {
+        float16_fp_add_taps_float(layer, rest, taps + full, float16_fp_weights_of(layer, weights, full), sums, weight);
+    }
+}
+
+/* Image by image and group by group. The last block ends with the image; it may compute some outputs a second time. */
+static FLOAT16_INLINE void float16_fp_conv_float(const struct float16_fp_conv *layer, const void *weights,
+    const float *bias, const float *x, float *y, float *copied, float *sums, float *part,
+    float16_fp_window_float *window, float16_fp_weight_float *weight, float16_fp_activation_float *activation)
+{
+    const int32_t channels = layer->channels, block = layer->block, last = layer->pixels - block;
+
+    for (int32_t number = 0; number < layer->batch * layer->groups; number++) {
+        const int32_t image = number / layer->groups, group = number % layer->groups;
+        const float *const in = x + (image * layer->x_image + group * layer->x_group);
+        float *const of_group = y + (image * layer->y_image + group * channels * layer->y_channel);
+
+        for (int32_t i = 0; i < layer->pixels; i += block) {
+            const int32_t pixel = layer->pixels % block ? float16_smaller(i, last) : i;
+            float *const out = of_group + pixel * layer->y_pixel;
+
+            for (int32_t lane = 0; lane < block && layer->copies; lane++) {
+                window(in, pixel + lane, copied + lane * layer->taps);
+            }
+            for (int32_t m = 0; m < channels; m++) {
+                sums[m] = layer->has_bias ? bias[group * channels + m] : 0;
+                if (block > 1) {
+                    sums[channels + m] = sums[m];
+                }
+            }
+            float16_fp_add_window_float(layer, layer->copies ? copied : in + pixel * layer->next,
+                float16_fp_weights_of(layer, weights, group * layer->taps), sums, part, weight);
+            for (int32_t m = 0; m < channels; m++) {
+                out[m * layer->y_channel] = activation(sums[m]);
+                if (block > 1) {
+                    out[layer->y_pixel + m * layer->y_channel] = activation(sums[channels + m]);
+                }
+            }
+        }
+    }
 }
 
 /* x to float32: Cast from float16 to float. */
@@ -224,81 +367,23 @@ FLOAT16_NOINLINE static void float16_conv_window(const float *restrict x, int32_
     }
 }
 
-/*
- * Adds to the sums of all channels. Compilers must not reorder the additions of a float sum, so it is the channels,
- * not the taps, that lie side by side and vectorise.
- */
-FLOAT16_CODE_ATTR static void float16_conv_sum(const uint16_t *restrict weights, const float *restrict taps0,
-    const float *restrict taps1, float *restrict sums)
+/* What becomes of a sum. */
+static FLOAT16_INLINE float float16_conv_activation(float sum)
 {
-    enum { OUT_CHANNELS = 4, TAPS = 16 };
-
-    for (int32_t k = 0; k < TAPS; k += 4) {
-        const uint16_t *const weights0 = weights + k * OUT_CHANNELS;
-        const uint16_t *const weights1 = weights + (k + 1) * OUT_CHANNELS;
-        const uint16_t *const weights2 = weights + (k + 2) * OUT_CHANNELS;
-        const uint16_t *const weights3 = weights + (k + 3) * OUT_CHANNELS;
-        const float tap00 = taps0[k], tap01 = taps0[k + 1], tap02 = taps0[k + 2], tap03 = taps0[k + 3];
-        const float tap10 = taps1[k], tap11 = taps1[k + 1], tap12 = taps1[k + 2], tap13 = taps1[k + 3];
-
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            const float weight0 = float16_from_normal_half(weights0[m]);
-            const float weight1 = float16_from_normal_half(weights1[m]);
-            const float weight2 = float16_from_normal_half(weights2[m]);
-            const float weight3 = float16_from_normal_half(weights3[m]);
-
-            sums[m] += tap00 * weight0 + tap01 * weight1
-                + tap02 * weight2 + tap03 * weight3;
-            sums[OUT_CHANNELS + m] += tap10 * weight0 + tap11 * weight1
-                + tap12 * weight2 + tap13 * weight3;
-        }
-    }
-
-    const uint16_t *const weights0 = weights + TAPS * OUT_CHANNELS;
-    const uint16_t *const weights1 = weights + (TAPS + 1) * OUT_CHANNELS;
-    const float tap00 = taps0[TAPS], tap01 = taps0[TAPS + 1];
-    const float tap10 = taps1[TAPS], tap11 = taps1[TAPS + 1];
-
-    for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-        const float weight0 = float16_from_normal_half(weights0[m]);
-        const float weight1 = float16_from_normal_half(weights1[m]);
-
-        sums[m] += tap00 * weight0 + tap01 * weight1;
-        sums[OUT_CHANNELS + m] += tap10 * weight0 + tap11 * weight1;
-    }
+    return sum;
 }
+
+FLOAT16_CONST_ATTR static const struct float16_fp_conv float16_conv_layer = {
+    .batch = 1, .groups = 1, .pixels = 25, .channels = 4, .taps = 18, .chunk = 16, .block = 2, .next = 18, .copies = 1,
+    .has_bias = 0, .weight_bytes = 2, .x_group = 50, .x_image = 50, .y_image = 100, .y_pixel = 4, .y_channel = 1,
+};
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
 FLOAT16_CODE_ATTR static void float16_conv(const float *restrict x, float *restrict y, float *restrict taps,
     float *restrict sums)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 25,
-        TAPS = 18, /* of one window */
-        BLOCK = 2, /* windows that share each weight that is read */
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
-    const uint16_t *const weights = float16_conv_weights;
-
-    for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
-        /* The last block ends with the image; it computes some outputs a second time. */
-        const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
-        float *out = y + pixel * Y_PIXEL;
-        float *const taps0 = taps;
-        float *const taps1 = taps + TAPS;
-
-        float16_conv_window(x, pixel, taps0);
-        float16_conv_window(x, pixel + 1, taps1);
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            sums[m] = 0.0f;
-            sums[OUT_CHANNELS + m] = 0.0f;
-        }
-        float16_conv_sum(weights, taps0, taps1, sums);
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            out[m * Y_CHANNEL] = sums[m];
-            out[Y_PIXEL + m * Y_CHANNEL] = sums[OUT_CHANNELS + m];
-        }
-    }
+    float16_fp_conv_float(&float16_conv_layer, float16_conv_weights, 0, x, y, taps, sums, 0, float16_conv_window,
+        float16_fp_normal_half_weight_float, float16_conv_activation);
 }
 
 /* y: Relu. */

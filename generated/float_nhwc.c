@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0xbe01d5c4
+#if FLOAT_NHWC_HEADER_ID != 0xb46a33a4
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -46,6 +46,28 @@ struct float_nhwc_arena_behind {
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FLOAT_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define FLOAT_NHWC_INLINE FLOAT_NHWC_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define FLOAT_NHWC_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define FLOAT_NHWC_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define FLOAT_NHWC_UNROLLED
+#endif
+
+/* The smaller of two numbers. */
+static FLOAT_NHWC_INLINE int32_t float_nhwc_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
+}
+
 /* A product, rounded to float32 before a sum takes it: no compiler makes one operation of both. */
 FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_rounded(float number)
 {
@@ -72,6 +94,128 @@ FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_float_hard_sigmoid(float val
     const float share = float_nhwc_rounded(alpha * value) + beta;
 
     return share < 0.0f ? 0.0f : share > 1.0f ? 1.0f : share;
+}
+
+/* Numbers of a convolution of floating point, distances in elements. */
+struct float_nhwc_fp_conv {
+    int32_t batch, groups, pixels, channels; /* the latter of the output, in a group */
+    int32_t taps, chunk;                     /* of a window and group; so many taps are summed by themselves */
+    int32_t block, next; /* windows that share each weight that is read, up to two, and from one's taps to the next's */
+    int32_t copies;      /* whether windows are copied; else their taps lie side by side in the image */
+    int32_t has_bias, weight_bytes;
+    int32_t x_image, x_group, y_image, y_pixel, y_channel;
+};
+
+/* What a node hands over: copies the window of a pixel in the order of the weights; a weight; what becomes of a sum. */
+typedef void float_nhwc_fp_window_float(const float *x, int32_t pixel, float *taps);
+typedef float float_nhwc_fp_weight_float(const void *weights, int32_t i);
+typedef float float_nhwc_fp_activation_float(float sum);
+
+static FLOAT_NHWC_INLINE float float_nhwc_fp_whole_weight_float(const void *weights, int32_t i)
+{
+    return ((const float *)weights)[i];
+}
+
+/* Those of all channels for the taps from number k on. */
+static FLOAT_NHWC_INLINE const void *float_nhwc_fp_weights_of(const struct float_nhwc_fp_conv *layer,
+    const void *weights, int32_t k)
+{
+    return (const uint8_t *)weights + k * layer->channels * layer->weight_bytes;
+}
+
+/* Adds the products of up to four taps to a sum of each channel of each window. */
+static FLOAT_NHWC_INLINE void float_nhwc_fp_add_taps_float(const struct float_nhwc_fp_conv *layer, int32_t count,
+    const float *taps, const void *weights, float *sums, float_nhwc_fp_weight_float *weight)
+{
+    const int32_t channels = layer->channels;
+    float own[4], next[4];
+
+    FLOAT_NHWC_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        own[i] = taps[i];
+        next[i] = layer->block > 1 ? taps[layer->next + i] : 0;
+    }
+    for (int32_t m = 0; m < channels; m++) {
+        float w = weight(weights, m);
+        float products = own[0] * w, next_products = next[0] * w;
+
+        FLOAT_NHWC_UNROLLED
+        for (int32_t i = 1; i < count; i++) {
+            w = weight(weights, i * channels + m);
+            products += own[i] * w;
+            next_products += next[i] * w;
+        }
+        sums[m] += products;
+        if (layer->block > 1) {
+            sums[channels + m] += next_products;
+        }
+    }
+}
+
+/* Adds to the sums of all channels. Compilers must not reorder the additions of a sum, so it is the channels, not the
+   taps, that lie side by side and vectorise. Rounding errors grow with the number of additions that a product passes
+   through: of many taps the sum of each chunk is taken by itself, in `part`. */
+static FLOAT_NHWC_INLINE void float_nhwc_fp_add_window_float(const struct float_nhwc_fp_conv *layer, const float *taps,
+    const void *weights, float *sums, float *part, float_nhwc_fp_weight_float *weight)
+{
+    const int32_t rest = layer->taps % 4, full = layer->taps - rest, chunk = layer->chunk;
+    const int32_t parts = chunk < full ? layer->block * layer->channels : 0;
+
+    for (int32_t begin = 0; begin < full; begin += chunk) {
+        const int32_t end = full % chunk ? float_nhwc_smaller(begin + chunk, full) : begin + chunk;
+
+        for (int32_t i = 0; i < parts; i++) {
+            part[i] = 0;
+        }
+        for (int32_t k = begin; k < end; k += 4) {
+            float_nhwc_fp_add_taps_float(
+                layer, 4, taps + k, float_nhwc_fp_weights_of(layer, weights, k), parts > 0 ? part : sums, weight);
+        }
+        for (int32_t i = 0; i < parts; i++) {
+            sums[i] += part[i];
+        }
+    }
+    if (rest > 0) {
+        float_nhwc_fp_add_taps_float(layer, rest, taps + full, float_nhwc_fp_weights_of(layer, weights, full), sums,
+            weight);
+    }
+}
+
+/* Image by image and group by group. The last block ends with the image; it may compute some outputs a second time. */
+static FLOAT_NHWC_INLINE void float_nhwc_fp_conv_float(const struct float_nhwc_fp_conv *layer, const void *weights,
+    const float *bias, const float *x, float *y, float *copied, float *sums, float *part,
+    float_nhwc_fp_window_float *window, float_nhwc_fp_weight_float *weight, float_nhwc_fp_activation_float *activation)
+{
+    const int32_t channels = layer->channels, block = layer->block, last = layer->pixels - block;
+
+    for (int32_t number = 0; number < layer->batch * layer->groups; number++) {
+        const int32_t image = number / layer->groups, group = number % layer->groups;
+        const float *const in = x + (image * layer->x_image + group * layer->x_group);
+        float *const of_group = y + (image * layer->y_image + group * channels * layer->y_channel);
+
+        for (int32_t i = 0; i < layer->pixels; i += block) {
+            const int32_t pixel = layer->pixels % block ? float_nhwc_smaller(i, last) : i;
+            float *const out = of_group + pixel * layer->y_pixel;
+
+            for (int32_t lane = 0; lane < block && layer->copies; lane++) {
+                window(in, pixel + lane, copied + lane * layer->taps);
+            }
+            for (int32_t m = 0; m < channels; m++) {
+                sums[m] = layer->has_bias ? bias[group * channels + m] : 0;
+                if (block > 1) {
+                    sums[channels + m] = sums[m];
+                }
+            }
+            float_nhwc_fp_add_window_float(layer, layer->copies ? copied : in + pixel * layer->next,
+                float_nhwc_fp_weights_of(layer, weights, group * layer->taps), sums, part, weight);
+            for (int32_t m = 0; m < channels; m++) {
+                out[m * layer->y_channel] = activation(sums[m]);
+                if (block > 1) {
+                    out[layer->y_pixel + m * layer->y_channel] = activation(sums[channels + m]);
+                }
+            }
+        }
+    }
 }
 
 /* float_nhwc_conv1: weights [3 rows][3 columns][3 input channels][4 channels]. */
@@ -182,73 +326,23 @@ FLOAT_NHWC_NOINLINE static void float_nhwc_conv1_window(const float *restrict x,
     }
 }
 
-/*
- * Adds to the sums of all channels. Compilers must not reorder the additions of a float sum, so it is the channels,
- * not the taps, that lie side by side and vectorise.
- */
-FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_sum(const float *restrict weights, const float *restrict taps0,
-    const float *restrict taps1, float *restrict sums)
+/* What becomes of a sum. */
+static FLOAT_NHWC_INLINE float float_nhwc_conv1_activation(float sum)
 {
-    enum { OUT_CHANNELS = 4, TAPS = 24 };
-
-    for (int32_t k = 0; k < TAPS; k += 4) {
-        const float *const weights0 = weights + k * OUT_CHANNELS;
-        const float *const weights1 = weights + (k + 1) * OUT_CHANNELS;
-        const float *const weights2 = weights + (k + 2) * OUT_CHANNELS;
-        const float *const weights3 = weights + (k + 3) * OUT_CHANNELS;
-        const float tap00 = taps0[k], tap01 = taps0[k + 1], tap02 = taps0[k + 2], tap03 = taps0[k + 3];
-        const float tap10 = taps1[k], tap11 = taps1[k + 1], tap12 = taps1[k + 2], tap13 = taps1[k + 3];
-
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            sums[m] += tap00 * weights0[m] + tap01 * weights1[m]
-                + tap02 * weights2[m] + tap03 * weights3[m];
-            sums[OUT_CHANNELS + m] += tap10 * weights0[m] + tap11 * weights1[m]
-                + tap12 * weights2[m] + tap13 * weights3[m];
-        }
-    }
-
-    const float *const weights0 = weights + TAPS * OUT_CHANNELS;
-    const float *const weights1 = weights + (TAPS + 1) * OUT_CHANNELS;
-    const float *const weights2 = weights + (TAPS + 2) * OUT_CHANNELS;
-    const float tap00 = taps0[TAPS], tap01 = taps0[TAPS + 1], tap02 = taps0[TAPS + 2];
-    const float tap10 = taps1[TAPS], tap11 = taps1[TAPS + 1], tap12 = taps1[TAPS + 2];
-
-    for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-        sums[m] += tap00 * weights0[m] + tap01 * weights1[m] + tap02 * weights2[m];
-        sums[OUT_CHANNELS + m] += tap10 * weights0[m] + tap11 * weights1[m] + tap12 * weights2[m];
-    }
+    return float_nhwc_float_hard_sigmoid(sum, 0.2f, 0.5f);
 }
+
+FLOAT_NHWC_CONST_ATTR static const struct float_nhwc_fp_conv float_nhwc_conv1_layer = {
+    .batch = 1, .groups = 1, .pixels = 36, .channels = 4, .taps = 27, .chunk = 24, .block = 2, .next = 27, .copies = 1,
+    .has_bias = 1, .weight_bytes = 4, .x_group = 3, .x_image = 108, .y_image = 144, .y_pixel = 4, .y_channel = 1,
+};
 
 /* conv1: Conv, kernel 3x3, stride 1x1, padding 1x1. */
 FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1(const float *restrict x, float *restrict y, float *restrict taps,
     float *restrict sums)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 36,
-        TAPS = 27, /* of one window */
-        BLOCK = 2, /* windows that share each weight that is read */
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
-    const float *const weights = float_nhwc_conv1_weights;
-    const float *const bias = float_nhwc_conv1_bias;
-
-    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
-        float *out = y + pixel * Y_PIXEL;
-        float *const taps0 = taps;
-        float *const taps1 = taps + TAPS;
-
-        float_nhwc_conv1_window(x, pixel, taps0);
-        float_nhwc_conv1_window(x, pixel + 1, taps1);
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            sums[m] = bias[m];
-            sums[OUT_CHANNELS + m] = bias[m];
-        }
-        float_nhwc_conv1_sum(weights, taps0, taps1, sums);
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            out[m * Y_CHANNEL] = float_nhwc_float_hard_sigmoid(sums[m], 0.2f, 0.5f);
-            out[Y_PIXEL + m * Y_CHANNEL] = float_nhwc_float_hard_sigmoid(sums[OUT_CHANNELS + m], 0.2f, 0.5f);
-        }
-    }
+    float_nhwc_fp_conv_float(&float_nhwc_conv1_layer, float_nhwc_conv1_weights, float_nhwc_conv1_bias, x, y, taps, sums,
+        0, float_nhwc_conv1_window, float_nhwc_fp_whole_weight_float, float_nhwc_conv1_activation);
 }
 
 FLOAT_NHWC_CODE_ATTR void float_nhwc_run(const float *X, float *y, void *arena)

@@ -27,6 +27,7 @@ FILES = (
     "instance_norm.h",
     "float_norms.h",
     "products.h",
+    "float_conv.h",
     "softmax.h",
     "float_softmax.h",
     "integer_softmax.h",
@@ -54,8 +55,12 @@ _OF_BYTES = (
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
-_UNSIGNED = {"int8_t": "uint8_t", "_s8": "_u8"}
+_OF_FLOATS = ("float_conv.h",)
+"""Those whose functions take float, as names with _float say: there are the same for double."""
+
+_TWINS = {"int8_t": "uint8_t", "_s8": "_u8", "float": "double", "_float": "_double"}
 _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
+_SINGLE = re.compile(r"(?:\b|_)float\b")
 
 _ISAS = {"THUMB1": "armv6-m", "ARMV7_M": "armv7-m", "RV32M": "rv32m"}
 """The instruction sets whose assembly stands behind ``#if QCGEN_IS_...``."""
@@ -100,12 +105,13 @@ def standard_headers(texts: Iterable[str]) -> list[str]:
     return [name for name, pattern in _HEADERS.items() if any(map(pattern.search, texts))]
 
 
-def with_unsigned(name: str, text: str) -> str:
-    """The text of a file with the functions for uint8_t that it stands for."""
-    if name not in _OF_BYTES:
+def with_twins(name: str, text: str) -> str:
+    """The text of a file with the functions for uint8_t or double that it stands for."""
+    if name not in _OF_BYTES + _OF_FLOATS:
         return text
+    own = _SIGNED if name in _OF_BYTES else _SINGLE
     _, body = text.split("\n\n", 1)
-    return f"{text}\n{_SIGNED.sub(lambda found: _UNSIGNED[found[0]], body)}"
+    return f"{text}\n{own.sub(lambda found: _TWINS[found[0]], body)}"
 
 
 def for_isa(text: str, isa: str) -> str:
@@ -134,7 +140,7 @@ def for_isa(text: str, isa: str) -> str:
 @cache
 def reserved() -> frozenset[str]:
     """What nodes cannot be named, in front of an underscore or alone: names of the library's functions and macros."""
-    texts = (with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
+    texts = (with_twins(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
     return frozenset(name.strip("_") for text in texts for name in _NAME.findall(text))
 
 

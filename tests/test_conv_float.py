@@ -264,7 +264,6 @@ def test_chunks_cover_all_taps_and_shorten_the_chain_of_additions(taps):
     assert 0 <= split.rest < 4
     assert split.full % 4 == split.size % 4 == 0
     assert split.depth <= max(20, np.sqrt(taps) + 6)
-    assert split.is_even == (split.full % split.size == 0)
 
 
 def test_the_bounds_of_a_clip_let_the_maximum_win():

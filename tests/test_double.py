@@ -47,7 +47,7 @@ def test_verify_passes_and_finds_a_bias_in_float(name):
     shape, w, options = SHAPES[name]
     artifact = qcgen.compile(conv(shape, w, **options), name="net")
     assert verify(artifact).is_right
-    wrong = artifact.files["net.c"].replace("= bias[m];", "= (double)(float)bias[m];")
+    wrong = artifact.files["net.c"].replace("? bias[group", "? (double)(float)bias[group")
     assert wrong != artifact.files["net.c"]
     assert not verify(replace(artifact, files={**artifact.files, "net.c": wrong})).is_right
 

@@ -51,14 +51,14 @@ def test_verify_passes(name):
     assert verification.is_right, verification.first
 
 
-@pytest.mark.parametrize(("name", "widens"), [("conv", "from_normal_half"), ("depthwise", "from_half")])
-def test_weights_are_half_as_large_in_flash_and_give_the_same_bits(name, widens):
+@pytest.mark.parametrize(("name", "weight"), [("conv", "normal_half"), ("depthwise", "half")])
+def test_weights_are_half_as_large_in_flash_and_give_the_same_bits(name, weight):
     require("gcc")
     small, fast = (qcgen.compile(model(name), name="net", optimize=goal) for goal in ("size", "speed"))
     halves, singles = (next(each for each in found.plan.calls if each.tables).tables[0] for found in (small, fast))
     assert (halves.c_type, singles.c_type) == ("uint16_t", "float")
     assert np.array_equal(halves.values.view(np.float16), singles.values)
-    assert f"net_{widens}(weights" in small.files["net.c"]
+    assert f"net_fp_{weight}_weight_float(" in small.files["net.c"]
     [y], [z] = (found.load(("-O1",)).run(None, {"x": feed(name)}) for found in (small, fast))
     assert np.array_equal(y.view(np.uint16), z.view(np.uint16))
 

@@ -14,7 +14,7 @@ from qcgen.ir.context import LayerField, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
-from qcgen.library import FILES, Library, for_isa, templates, with_unsigned
+from qcgen.library import FILES, Library, for_isa, templates, with_twins
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import declared, kept, layer, placeable, same, struct_of, tables_of, with_layer
 from qcgen.render.c_text import (
@@ -112,7 +112,7 @@ def filled(template: str, context: Mapping[str, object]) -> str:
 @cache
 def library(isa: str) -> Library:
     """The C functions that kernels call, with the assembly of an instruction set."""
-    texts = (with_unsigned(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
+    texts = (with_twins(name, (templates() / "library" / name).read_text(encoding="ascii")) for name in FILES)
     return Library(for_isa(text, isa) for text in texts)
 
 

@@ -5,13 +5,13 @@ portable/conv_float: any convolution of floats; the windows of two outputs again
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil, isqrt, prod
 from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
 from qcgen.ir.types import DType, Layout
@@ -272,11 +272,6 @@ class Chunks:
         return self.size < self.full
 
     @property
-    def is_even(self) -> bool:
-        """Whether all chunks have the same size."""
-        return self.full % self.size == 0
-
-    @property
     def depth(self) -> int:
         """Additions on the longest way of a product into its sum."""
         chunk = STEP - 1 + min(self.size, self.full) // STEP
@@ -291,15 +286,13 @@ class ConvFloatContext(Context):
 
     conv: Described
     copy: CopyWindow
-    loops: PixelBlocks
-    is_grouped: bool  # there are several groups of channels
-    chunks: Chunks  # how products are summed
+    layer: Struct
     copies: bool  # windows are copied
+    is_chunked: bool  # chunks of products are summed by themselves
     has_bias: bool  # sums start at a bias that is not zero
     number: str  # the type of C of inputs, sums and outputs
     zero: str  # of this type
-    weight_type: str  # of C
-    widens: str  # the function that gives the number of a weight of 16 bits, "" if weights have 32
+    weight: str  # the function that reads a weight
     activation: NumberFunction  # of sums
 
 
@@ -328,19 +321,22 @@ def prepare_conv_float(op: Operator, setting: Setting) -> Prepared:
     bias = Constants("bias", number, op.bias, "where the sum of each channel starts.")
     sums = chunks(g.taps)
     copies = not _is_in_place(g, setting.x_layout)
-    weights, widens = _float_weights(op, setting)
+    weights, weight = _float_weights(op, setting)
+    loops = pixel_blocks(g, setting, _float_block(g))
+    numbers = {"batch": g.batch, "groups": g.group, "pixels": loops.pixels, "channels": g.group_out, "taps": g.taps}
+    numbers |= {"chunk": sums.size, "block": loops.block, "next": g.taps if copies else g.in_channels}
+    numbers |= {"copies": int(copies), "has_bias": int(has_bias), "weight_bytes": weights.values.itemsize}
+    numbers |= {"x_group": loops.x_group, **asdict(loops.images), **asdict(loops.steps)}
     context = ConvFloatContext(
         conv=described(op),
         copy=copy_window(g, setting.x_layout),
-        loops=pixel_blocks(g, setting, _float_block(g)),
-        is_grouped=g.group > 1,
-        chunks=sums,
+        layer=Struct("fp_conv", (), numbers),
         copies=copies,
+        is_chunked=sums.is_chunked,
         has_bias=has_bias,
         number=number,
         zero="0.0" if number == "double" else "0.0f",
-        weight_type=weights.c_type,
-        widens=widens,
+        weight=weight,
         activation=number_function(op.epilogue, op.x.dtype),
     )
     constants = (weights, *[bias] * has_bias)
@@ -354,7 +350,7 @@ def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:
 
 
 def _float_weights(op: Conv, setting: Setting) -> tuple[Constants, str]:
-    """The weights, and the function that widens them: float16 numbers are stored as such, unless speed counts."""
+    """The weights, and the function that reads one: float16 numbers are stored as such, unless speed counts."""
     g, layout = op.geometry, setting.x_layout
     weights: Float32s = op.weights
     if layout is Layout.CHANNELS_LAST:
@@ -363,14 +359,14 @@ def _float_weights(op: Conv, setting: Setting) -> tuple[Constants, str]:
     groups = counted(g.group, "group") if g.group > 1 else ""
     meaning = f"weights {groups}{window_shape(g, layout)}{counted(g.group_out, 'channel')}"
     if op.x.dtype is DType.FLOAT64:
-        return Constants("weights", "double", table, f"{meaning}."), ""
+        return Constants("weights", "double", table, f"{meaning}."), "whole_weight"
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         halves = table.astype(np.float16)
     if setting.optimize == "speed" or not np.array_equal(halves.astype(np.float32), table):
-        return Constants("weights", "float", table, f"{meaning}."), ""
+        return Constants("weights", "float", table, f"{meaning}."), "whole_weight"
     is_plain = bool(np.all((table == 0) | ((np.abs(table) >= LEAST_NORMAL) & np.isfinite(table))))
     constants = Constants("weights", "uint16_t", halves.view(np.uint16), f"{meaning}, words of float16 numbers.")
-    return constants, "from_normal_half" if is_plain else "from_half"
+    return constants, "normal_half_weight" if is_plain else "half_weight"
 
 
 def _float_block(g: ConvGeometry) -> int:

@@ -1,0 +1,137 @@
+/* Convolutions of floating point: blocks of output pixels, each against all output channels of a group at once. A
+   node's function declares pointers restrict: compilers forget it of functions that call others by a pointer. */
+#pragma once
+#include <stdint.h>
+#include "compiler.h"
+#include "float32.h"
+#include "integers.h"
+
+/* Numbers of a convolution of floating point, distances in elements. */
+struct qcgen_fp_conv {
+    int32_t batch, groups, pixels, channels; /* the latter of the output, in a group */
+    int32_t taps, chunk;                     /* of a window and group; so many taps are summed by themselves */
+    int32_t block, next; /* windows that share each weight that is read, up to two, and from one's taps to the next's */
+    int32_t copies;      /* whether windows are copied; else their taps lie side by side in the image */
+    int32_t has_bias, weight_bytes;
+    int32_t x_image, x_group, y_image, y_pixel, y_channel;
+};
+
+/* What a node hands over: copies the window of a pixel in the order of the weights; a weight; what becomes of a sum. */
+typedef void qcgen_fp_window_float(const float *x, int32_t pixel, float *taps);
+typedef float qcgen_fp_weight_float(const void *weights, int32_t i);
+typedef float qcgen_fp_activation_float(float sum);
+
+static QCGEN_INLINE float qcgen_fp_whole_weight_float(const void *weights, int32_t i)
+{
+    return ((const float *)weights)[i];
+}
+
+static QCGEN_INLINE float qcgen_fp_half_weight_float(const void *weights, int32_t i)
+{
+    return qcgen_from_half(((const uint16_t *)weights)[i]);
+}
+
+static QCGEN_INLINE float qcgen_fp_normal_half_weight_float(const void *weights, int32_t i)
+{
+    return qcgen_from_normal_half(((const uint16_t *)weights)[i]);
+}
+
+/* Those of all channels for the taps from number k on. */
+static QCGEN_INLINE const void *qcgen_fp_weights_of(const struct qcgen_fp_conv *layer, const void *weights, int32_t k)
+{
+    return (const uint8_t *)weights + k * layer->channels * layer->weight_bytes;
+}
+
+/* Adds the products of up to four taps to a sum of each channel of each window. */
+static QCGEN_INLINE void qcgen_fp_add_taps_float(const struct qcgen_fp_conv *layer, int32_t count, const float *taps,
+    const void *weights, float *sums, qcgen_fp_weight_float *weight)
+{
+    const int32_t channels = layer->channels;
+    float own[4], next[4];
+
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        own[i] = taps[i];
+        next[i] = layer->block > 1 ? taps[layer->next + i] : 0;
+    }
+    for (int32_t m = 0; m < channels; m++) {
+        float w = weight(weights, m);
+        float products = own[0] * w, next_products = next[0] * w;
+
+        QCGEN_UNROLLED
+        for (int32_t i = 1; i < count; i++) {
+            w = weight(weights, i * channels + m);
+            products += own[i] * w;
+            next_products += next[i] * w;
+        }
+        sums[m] += products;
+        if (layer->block > 1) {
+            sums[channels + m] += next_products;
+        }
+    }
+}
+
+/* Adds to the sums of all channels. Compilers must not reorder the additions of a sum, so it is the channels, not the
+   taps, that lie side by side and vectorise. Rounding errors grow with the number of additions that a product passes
+   through: of many taps the sum of each chunk is taken by itself, in `part`. */
+static QCGEN_INLINE void qcgen_fp_add_window_float(const struct qcgen_fp_conv *layer, const float *taps,
+    const void *weights, float *sums, float *part, qcgen_fp_weight_float *weight)
+{
+    const int32_t rest = layer->taps % 4, full = layer->taps - rest, chunk = layer->chunk;
+    const int32_t parts = chunk < full ? layer->block * layer->channels : 0;
+
+    for (int32_t begin = 0; begin < full; begin += chunk) {
+        const int32_t end = full % chunk ? qcgen_smaller(begin + chunk, full) : begin + chunk;
+
+        for (int32_t i = 0; i < parts; i++) {
+            part[i] = 0;
+        }
+        for (int32_t k = begin; k < end; k += 4) {
+            qcgen_fp_add_taps_float(
+                layer, 4, taps + k, qcgen_fp_weights_of(layer, weights, k), parts > 0 ? part : sums, weight);
+        }
+        for (int32_t i = 0; i < parts; i++) {
+            sums[i] += part[i];
+        }
+    }
+    if (rest > 0) {
+        qcgen_fp_add_taps_float(layer, rest, taps + full, qcgen_fp_weights_of(layer, weights, full), sums, weight);
+    }
+}
+
+/* Image by image and group by group. The last block ends with the image; it may compute some outputs a second time. */
+static QCGEN_INLINE void qcgen_fp_conv_float(const struct qcgen_fp_conv *layer, const void *weights, const float *bias,
+    const float *x, float *y, float *copied, float *sums, float *part, qcgen_fp_window_float *window,
+    qcgen_fp_weight_float *weight, qcgen_fp_activation_float *activation)
+{
+    const int32_t channels = layer->channels, block = layer->block, last = layer->pixels - block;
+
+    for (int32_t number = 0; number < layer->batch * layer->groups; number++) {
+        const int32_t image = number / layer->groups, group = number % layer->groups;
+        const float *const in = x + (image * layer->x_image + group * layer->x_group);
+        float *const of_group = y + (image * layer->y_image + group * channels * layer->y_channel);
+
+        for (int32_t i = 0; i < layer->pixels; i += block) {
+            const int32_t pixel = layer->pixels % block ? qcgen_smaller(i, last) : i;
+            float *const out = of_group + pixel * layer->y_pixel;
+
+            for (int32_t lane = 0; lane < block && layer->copies; lane++) {
+                window(in, pixel + lane, copied + lane * layer->taps);
+            }
+            for (int32_t m = 0; m < channels; m++) {
+                sums[m] = layer->has_bias ? bias[group * channels + m] : 0;
+                if (block > 1) {
+                    sums[channels + m] = sums[m];
+                }
+            }
+            qcgen_fp_add_window_float(layer, layer->copies ? copied : in + pixel * layer->next,
+                qcgen_fp_weights_of(layer, weights, group * layer->taps), sums, part, weight);
+            for (int32_t m = 0; m < channels; m++) {
+                out[m * layer->y_channel] = activation(sums[m]);
+                if (block > 1) {
+                    out[layer->y_pixel + m * layer->y_channel] = activation(sums[channels + m]);
+                }
+            }
+        }
+    }
+}

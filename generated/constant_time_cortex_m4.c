@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x5c32d6ab
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x73cbe182
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -74,6 +74,16 @@
 #define CONSTANT_TIME_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define CONSTANT_TIME_CORTEX_M4_OS_INLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define CONSTANT_TIME_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONSTANT_TIME_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONSTANT_TIME_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -258,7 +268,7 @@ static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_winogr
    weights, one for each pair, 256 * even channel + odd channel in each half: even * weights + odd * weights joins
    the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. Registers are named, because
    LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_winograd_dot_four(int32_t even, int32_t odd,
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_quad_shared_4(int32_t even, int32_t odd,
     const int32_t **words, int32_t *a)
 {
 #if CONSTANT_TIME_CORTEX_M4_DSP
@@ -336,6 +346,44 @@ static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_satura
 #endif
 }
 
+/* Where the sums of an even number of channels start, loaded two by two. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_starts(const int32_t **constants, int32_t width,
+    int32_t *a)
+{
+    CONSTANT_TIME_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        constant_time_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+}
+
+/* Sums of channels from `first` on, `step` apart, less what all have in common. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_less(int32_t common, int32_t first, int32_t step,
+    int32_t width, int32_t *a)
+{
+    CONSTANT_TIME_CORTEX_M4_UNROLLED
+    for (int32_t c = first; c < width; c += step) {
+        a[c] = constant_time_cortex_m4_dsp_difference(a[c], common);
+    }
+}
+
+/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
+   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
+   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
+   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+typedef void constant_time_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
+
+/* So many words of four elements join sums, one after the other. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_words_s8(
+    constant_time_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
+{
+    CONSTANT_TIME_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t word = constant_time_cortex_m4_dsp_load_word(x + 4 * i);
+
+        quad(constant_time_cortex_m4_dsp_even_s8(word), constant_time_cortex_m4_dsp_odd_s8(word), constants, a);
+    }
+}
+
 /*
  * constant_time_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the sum of v * w for
  * sums that are found by the identity (of two channels that share words 256 * upper + lower, then lower); weights,
@@ -401,13 +449,6 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static inline int8_t constant_time_cortex_m4_c
     return (int8_t)constant_time_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
-/*
- * constant_time_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements,
- * v and w their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair_products") is the
- * same for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the
- * lower one's sum is found so; that of 256 * upper + lower is plain.
- */
-
 /* Exact output codes of 4 channels from m on. */
 CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact4(
     const int32_t *sums, int8_t *out, int32_t m)
@@ -417,38 +458,23 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact
     }
 }
 
-/* Multiplies the pairs of four elements with the weights of 4 channels. */
+/* Multiplies four elements with the weights of 4 channels, and their pairs with each other. */
 static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_quad4(
-    int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *pair_products)
+    int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
 {
-    constant_time_cortex_m4_dsp_winograd_dot_four(even, odd, constants, a);
-    *pair_products = constant_time_cortex_m4_dsp_dot(even, odd, *pair_products);
-}
-
-/* Multiplies the next four elements with the weights of 4 channels. */
-static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_word4(
-    const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *pair_products)
-{
-    const int32_t word = constant_time_cortex_m4_dsp_load_word(*xs);
-
-    *xs += 4;
-    constant_time_cortex_m4_conv1_quad4(constant_time_cortex_m4_dsp_even_s8(word),
-        constant_time_cortex_m4_dsp_odd_s8(word), constants, a, pair_products);
+    constant_time_cortex_m4_dsp_quad_shared_4(even, odd, constants, a);
+    a[4] = constant_time_cortex_m4_dsp_dot(even, odd, a[4]);
 }
 
 /* Output channels 0 to 3; returns the sum of e * o. */
-CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_channels4(const int8_t *xs, int8_t *out)
+CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_channels4(const int8_t *x, int8_t *out)
 {
     const int32_t *constants = constant_time_cortex_m4_conv1_constants;
-    int32_t pair_products = 0;
-    int32_t a[4];
+    int32_t a[5] = { 0 };
 
-    constant_time_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-    constant_time_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
-    constant_time_cortex_m4_conv1_word4(&xs, &constants, a, &pair_products);
-    constant_time_cortex_m4_conv1_word4(&xs, &constants, a, &pair_products);
-    a[1] = constant_time_cortex_m4_dsp_difference(a[1], pair_products);
-    a[3] = constant_time_cortex_m4_dsp_difference(a[3], pair_products);
+    constant_time_cortex_m4_dsp_starts(&constants, 4, a);
+    constant_time_cortex_m4_dsp_words_s8(constant_time_cortex_m4_conv1_quad4, x, 2, &constants, a);
+    constant_time_cortex_m4_dsp_less(a[4], 1, 2, 4, a);
     if (!CONSTANT_TIME_CORTEX_M4_RARELY(constants[4] >= 0)) { /* no channel has a guard band */
         int32_t multipliers[4];
 
@@ -468,7 +494,7 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
 
         constant_time_cortex_m4_conv1_exact4(sums, out, constants[4]);
     }
-    return pair_products;
+    return a[4];
 }
 
 /* constant_time_cortex_m4_conv1: multiplies 8 elements with the weights of 4 channels. */

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x1c747a54
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x22dca4be
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -68,6 +68,16 @@
 #define DENSE_4_BITS_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define DENSE_4_BITS_CORTEX_M4_OS_INLINE DENSE_4_BITS_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DENSE_4_BITS_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_4_BITS_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DENSE_4_BITS_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -275,6 +285,71 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_saturate
 #endif
 }
 
+/* Where the sums of an even number of channels start, loaded two by two. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts(const int32_t **constants, int32_t width,
+    int32_t *a)
+{
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        dense_4_bits_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+}
+
+/* Sums of four channels that share words, each less its own. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_less_nibbles(const int32_t *shared, int32_t *a)
+{
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < 4; c++) {
+        a[c] = dense_4_bits_cortex_m4_dsp_difference(a[c], shared[c]);
+    }
+}
+
+/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
+   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
+   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
+   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+typedef void dense_4_bits_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
+
+/* Four channels, which share words. Weights are stored less a constant: the sum of elements joins sums as often. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_quad_nibbles_4(int32_t even, int32_t odd,
+    const int32_t **constants, int32_t *a)
+{
+    int32_t w0, w1;
+
+    dense_4_bits_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    dense_4_bits_cortex_m4_dsp_dot_nibbles(even, odd, w0, w1, a);
+}
+
+/* No channel: a[0] is the sum of the products of even and odd elements. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_quad_products(int32_t even, int32_t odd,
+    const int32_t **constants, int32_t *a)
+{
+    (void)constants;
+    a[0] = dense_4_bits_cortex_m4_dsp_dot(even, odd, a[0]);
+}
+
+/* The same; a[1] is the sum of all elements. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_quad_elements(int32_t even, int32_t odd,
+    const int32_t **constants, int32_t *a)
+{
+    const int32_t ones = 0x00010001; /* a pair */
+
+    dense_4_bits_cortex_m4_dsp_quad_products(even, odd, constants, a);
+    a[1] = dense_4_bits_cortex_m4_dsp_dot(odd, ones, dense_4_bits_cortex_m4_dsp_dot(even, ones, a[1]));
+}
+
+/* So many words of four elements join sums, one after the other. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_words_s8(
+    dense_4_bits_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
+{
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t word = dense_4_bits_cortex_m4_dsp_load_word(x + 4 * i);
+
+        quad(dense_4_bits_cortex_m4_dsp_even_s8(word), dense_4_bits_cortex_m4_dsp_odd_s8(word), constants, a);
+    }
+}
+
 /*
  * dense_4_bits_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points'
  * share, less the sum of v * w for sums that are found by the identity; weights, 4 bits each, two of each of four
@@ -301,63 +376,6 @@ DENSE_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t dense_4_bits_cortex_m4_con
     return (int8_t)dense_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
-/*
- * dense_4_bits_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v
- * and w their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair_products") is the
- * same for all channels and is subtracted; that of v * w is in the biases. Weights of 4 bits are stored less a
- * constant, so the sum of the elements joins their sums as often.
- */
-
-/* Adds the products of two pairs with each other to a sum, and their elements to another. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_conv1_add(
-    int32_t even, int32_t odd, int32_t *sum, int32_t *elements)
-{
-    const int32_t ONES = 0x00010001; /* a pair */
-
-    *sum = dense_4_bits_cortex_m4_dsp_dot(even, odd, *sum);
-    *elements = dense_4_bits_cortex_m4_dsp_dot(even, ONES, *elements);
-    *elements = dense_4_bits_cortex_m4_dsp_dot(odd, ONES, *elements);
-}
-
-/* The sum of e * o; adds up the elements, too. */
-DENSE_4_BITS_CORTEX_M4_NOINLINE static int32_t dense_4_bits_cortex_m4_conv1_pair_products(const int8_t *xs,
-    int32_t *elements)
-{
-    int32_t sum = 0;
-    int32_t word;
-
-    word = dense_4_bits_cortex_m4_dsp_load_word(xs);
-    dense_4_bits_cortex_m4_conv1_add(
-        dense_4_bits_cortex_m4_dsp_even_s8(word), dense_4_bits_cortex_m4_dsp_odd_s8(word), &sum, elements);
-    xs += 4;
-    word = dense_4_bits_cortex_m4_dsp_load_word(xs);
-    dense_4_bits_cortex_m4_conv1_add(
-        dense_4_bits_cortex_m4_dsp_even_s8(word), dense_4_bits_cortex_m4_dsp_odd_s8(word), &sum, elements);
-    xs += 4;
-    return sum;
-}
-
-/* Multiplies the pairs of four elements with the weights of 4 channels. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_conv1_quad4(
-    int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
-{
-    int32_t w0, w1;
-
-    dense_4_bits_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    dense_4_bits_cortex_m4_dsp_dot_nibbles(even, odd, w0, w1, a);
-}
-
-/* Multiplies the next four elements with the weights of 4 channels. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_conv1_word4(
-    const int8_t **xs, const int32_t **constants, int32_t *a)
-{
-    const int32_t word = dense_4_bits_cortex_m4_dsp_load_word(*xs);
-
-    *xs += 4;
-    dense_4_bits_cortex_m4_conv1_quad4(
-        dense_4_bits_cortex_m4_dsp_even_s8(word), dense_4_bits_cortex_m4_dsp_odd_s8(word), constants, a);
-}
-
 /* Output channels 0 to 15, 4 at a time. */
 DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channels4(
     const int8_t *x, const int32_t *shared, int8_t *out)
@@ -366,17 +384,11 @@ DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channel
     int8_t *const out_end = out + 16;
 
     do {
-        const int8_t *xs = x;
         int32_t a[4];
 
-        dense_4_bits_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-        dense_4_bits_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
-        a[0] = dense_4_bits_cortex_m4_dsp_difference(a[0], shared[0]);
-        a[1] = dense_4_bits_cortex_m4_dsp_difference(a[1], shared[1]);
-        a[2] = dense_4_bits_cortex_m4_dsp_difference(a[2], shared[2]);
-        a[3] = dense_4_bits_cortex_m4_dsp_difference(a[3], shared[3]);
-        dense_4_bits_cortex_m4_conv1_word4(&xs, &constants, a);
-        dense_4_bits_cortex_m4_conv1_word4(&xs, &constants, a);
+        dense_4_bits_cortex_m4_dsp_starts(&constants, 4, a);
+        dense_4_bits_cortex_m4_dsp_less_nibbles(shared, a);
+        dense_4_bits_cortex_m4_dsp_words_s8(dense_4_bits_cortex_m4_dsp_quad_nibbles_4, x, 2, &constants, a);
         dense_4_bits_cortex_m4_dsp_part_nibbles(a);
         int32_t multipliers[4];
 
@@ -394,13 +406,14 @@ DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channel
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 DENSE_4_BITS_CORTEX_M4_CODE_ATTR static void dense_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    int32_t elements = 0;
-    const int32_t pair_products = dense_4_bits_cortex_m4_conv1_pair_products(x, &elements);
+    int32_t a[] = { 0, 0 }; /* the sum of e * o, that of all elements */
+
+    dense_4_bits_cortex_m4_dsp_words_s8(dense_4_bits_cortex_m4_dsp_quad_elements, x, 2, 0, a);
     const int32_t shared[] = { /* what is subtracted from the four sums of every block of four channels */
-        (int32_t)((uint32_t)elements * (uint32_t)(2184)),
-        (int32_t)((uint32_t)elements * (uint32_t)(2056)),
-        (int32_t)((uint32_t)elements * (uint32_t)(136) + (uint32_t)pair_products),
-        (int32_t)((uint32_t)elements * (uint32_t)(8) + (uint32_t)pair_products)
+        (int32_t)((uint32_t)a[1] * (uint32_t)(2184)),
+        (int32_t)((uint32_t)a[1] * (uint32_t)(2056)),
+        (int32_t)((uint32_t)a[1] * (uint32_t)(136) + (uint32_t)a[0]),
+        (int32_t)((uint32_t)a[1] * (uint32_t)(8) + (uint32_t)a[0])
     };
 
     dense_4_bits_cortex_m4_conv1_channels4(x, shared, y);

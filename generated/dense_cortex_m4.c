@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0xd51c7278
+#if DENSE_CORTEX_M4_HEADER_ID != 0x7fafe41c
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -75,6 +75,16 @@
 #define DENSE_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define DENSE_CORTEX_M4_OS_INLINE DENSE_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DENSE_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DENSE_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -378,6 +388,70 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_saturate_s8(int32_t va
 #endif
 }
 
+/* Where the sums of an even number of channels start, loaded two by two. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_starts(const int32_t **constants, int32_t width, int32_t *a)
+{
+    DENSE_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        dense_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+}
+
+/* Sums of channels from `first` on, `step` apart, less what all have in common. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_less(int32_t common, int32_t first, int32_t step, int32_t width,
+    int32_t *a)
+{
+    DENSE_CORTEX_M4_UNROLLED
+    for (int32_t c = first; c < width; c += step) {
+        a[c] = dense_cortex_m4_dsp_difference(a[c], common);
+    }
+}
+
+/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
+   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
+   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
+   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+typedef void dense_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
+
+/* Two channels, which share words. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_quad_shared_2(int32_t even, int32_t odd,
+    const int32_t **constants, int32_t *a)
+{
+    int32_t w0, w1;
+
+    dense_cortex_m4_dsp_load_two(constants, &w0, &w1);
+    dense_cortex_m4_dsp_winograd_dot_two(even, odd, w0, w1, &a[0], &a[1]);
+}
+
+/* So many words of four elements join sums, one after the other. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_words_s8(
+    dense_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
+{
+    DENSE_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t word = dense_cortex_m4_dsp_load_word(x + 4 * i);
+
+        quad(dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a);
+    }
+}
+
+/* So many times two words join the sums of six channels, two of which share words. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_twos_of_six_s8(
+    const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
+{
+    DENSE_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t first = dense_cortex_m4_dsp_load_word(x + 8 * i);
+        int32_t even_rest, odd_rest, second;
+
+        dense_cortex_m4_dsp_winograd_dot_six(
+            dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a, &even_rest, &odd_rest);
+        second = dense_cortex_m4_dsp_load_word(x + 8 * i + 4);
+        dense_cortex_m4_dsp_winograd_dot_six_rest(
+            dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second), constants, a, even_rest, odd_rest);
+    }
+}
+
 /*
  * dense_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share, less
  * the sum of v * w for sums that are found by the identity (of two channels that share words 256 * upper + lower,
@@ -403,67 +477,29 @@ DENSE_CORTEX_M4_CODE_ATTR static inline int8_t dense_cortex_m4_conv1_code(int32_
     return (int8_t)dense_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
-/*
- * dense_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v and w
- * their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair_products") is the same
- * for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
- * one's sum is found so; that of 256 * upper + lower is plain.
- */
-
-/* Multiplies the pairs of four elements with the weights of 2 channels. */
+/* Multiplies four elements with the weights of 2 channels, and their pairs with each other. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(
-    int32_t even, int32_t odd, const int32_t **constants, int32_t *a, int32_t *pair_products)
+    int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
 {
-    int32_t w0, w1;
-
-    dense_cortex_m4_dsp_load_two(constants, &w0, &w1);
-    dense_cortex_m4_dsp_winograd_dot_two(even, odd, w0, w1, &a[0], &a[1]);
-    *pair_products = dense_cortex_m4_dsp_dot(even, odd, *pair_products);
-}
-
-/* Multiplies the next four elements with the weights of 2 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_word2(
-    const int8_t **xs, const int32_t **constants, int32_t *a, int32_t *pair_products)
-{
-    const int32_t word = dense_cortex_m4_dsp_load_word(*xs);
-
-    *xs += 4;
-    dense_cortex_m4_conv1_quad2(
-        dense_cortex_m4_dsp_even_s8(word), dense_cortex_m4_dsp_odd_s8(word), constants, a, pair_products);
+    dense_cortex_m4_dsp_quad_shared_2(even, odd, constants, a);
+    a[2] = dense_cortex_m4_dsp_dot(even, odd, a[2]);
 }
 
 /* Output channels 0 to 1; returns the sum of e * o. */
-DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const int8_t *xs, int8_t *out)
+DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const int8_t *x, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants;
-    int32_t pair_products = 0;
-    int32_t a[2];
+    int32_t a[3] = { 0 };
 
-    dense_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-    dense_cortex_m4_conv1_word2(&xs, &constants, a, &pair_products);
-    dense_cortex_m4_conv1_word2(&xs, &constants, a, &pair_products);
-    a[1] = dense_cortex_m4_dsp_difference(a[1], pair_products);
+    dense_cortex_m4_dsp_starts(&constants, 2, a);
+    dense_cortex_m4_dsp_words_s8(dense_cortex_m4_conv1_quad2, x, 2, &constants, a);
+    dense_cortex_m4_dsp_less(a[2], 1, 2, 2, a);
     int32_t multipliers[2];
 
     dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
     out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
     out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
-    return pair_products;
-}
-
-/* Multiplies the next eight elements with the weights of 6 channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_words6(
-    const int8_t **xs, const int32_t **constants, int32_t *a)
-{
-    const int32_t first = dense_cortex_m4_dsp_load_word(*xs);
-    int32_t even_rest, odd_rest, second;
-
-    dense_cortex_m4_dsp_winograd_dot_six(
-        dense_cortex_m4_dsp_even_s8(first), dense_cortex_m4_dsp_odd_s8(first), constants, a, &even_rest, &odd_rest);
-    second = dense_cortex_m4_dsp_load_word(*xs + 4);
-    dense_cortex_m4_dsp_winograd_dot_six_rest(
-        dense_cortex_m4_dsp_even_s8(second), dense_cortex_m4_dsp_odd_s8(second), constants, a, even_rest, odd_rest);
-    *xs += 8;
+    return a[2];
 }
 
 /* Output channels 2 to 7, 6 at a time. */
@@ -474,16 +510,11 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
     int8_t *const out_end = out + 6;
 
     do {
-        const int8_t *xs = x;
         int32_t a[6];
 
-        dense_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-        dense_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
-        dense_cortex_m4_dsp_load_two(&constants, &a[4], &a[5]);
-        a[1] = dense_cortex_m4_dsp_difference(a[1], pair_products);
-        a[3] = dense_cortex_m4_dsp_difference(a[3], pair_products);
-        a[5] = dense_cortex_m4_dsp_difference(a[5], pair_products);
-        dense_cortex_m4_conv1_words6(&xs, &constants, a);
+        dense_cortex_m4_dsp_starts(&constants, 6, a);
+        dense_cortex_m4_dsp_less(pair_products, 1, 2, 6, a);
+        dense_cortex_m4_dsp_twos_of_six_s8(x, 1, &constants, a);
         int32_t multipliers[6];
 
         dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);

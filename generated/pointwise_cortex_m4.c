@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x0e5e5c39
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xc6dec60d
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -67,6 +67,16 @@
 #define POINTWISE_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define POINTWISE_CORTEX_M4_OS_INLINE POINTWISE_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define POINTWISE_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define POINTWISE_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define POINTWISE_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -199,7 +209,7 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_winograd_dot(
 /* Four elements, a pair of even and a pair of odd ones, meet four channels, each of which has its weights for both
    in a word: (even + odd weights) * (odd + even weights) joins its sum. Registers are named, because LDM needs them
    in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_winograd_dot_four_bytes(int32_t even, int32_t odd,
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_quad_bytes_4(int32_t even, int32_t odd,
     const int32_t **words, int32_t *a)
 {
 #if POINTWISE_CORTEX_M4_DSP
@@ -271,6 +281,52 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_saturate_s8(in
 #endif
 }
 
+/* Where the sums of an even number of channels start, loaded two by two. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_starts(const int32_t **constants, int32_t width,
+    int32_t *a)
+{
+    POINTWISE_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        pointwise_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+}
+
+/* Sums of channels from `first` on, `step` apart, less what all have in common. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_less(int32_t common, int32_t first, int32_t step,
+    int32_t width, int32_t *a)
+{
+    POINTWISE_CORTEX_M4_UNROLLED
+    for (int32_t c = first; c < width; c += step) {
+        a[c] = pointwise_cortex_m4_dsp_difference(a[c], common);
+    }
+}
+
+/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
+   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
+   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
+   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+typedef void pointwise_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
+
+/* No channel: a[0] is the sum of the products of even and odd elements. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_quad_products(int32_t even, int32_t odd,
+    const int32_t **constants, int32_t *a)
+{
+    (void)constants;
+    a[0] = pointwise_cortex_m4_dsp_dot(even, odd, a[0]);
+}
+
+/* So many words of four elements join sums, one after the other. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_words_s8(
+    pointwise_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
+{
+    POINTWISE_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t word = pointwise_cortex_m4_dsp_load_word(x + 4 * i);
+
+        quad(pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), constants, a);
+    }
+}
+
 /*
  * pointwise_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share,
  * less the sum of v * w for sums that are found by the identity; weights, four of a channel in a word; multipliers,
@@ -297,55 +353,6 @@ POINTWISE_CORTEX_M4_CODE_ATTR static inline int8_t pointwise_cortex_m4_conv1_cod
     return (int8_t)pointwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
 }
 
-/*
- * pointwise_cortex_m4_conv1: Winograd's identity for inner products, with e and o the even and the odd elements, v
- * and w their weights: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair_products") is the
- * same for all channels and is subtracted; that of v * w is in the biases.
- */
-
-/* The sum of e * o. */
-POINTWISE_CORTEX_M4_CODE_ATTR static int32_t pointwise_cortex_m4_conv1_pair_products(const int8_t *xs)
-{
-    int32_t sum = 0;
-    int32_t word;
-
-    word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(
-        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
-    xs += 4;
-    word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(
-        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
-    xs += 4;
-    word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(
-        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
-    xs += 4;
-    word = pointwise_cortex_m4_dsp_load_word(xs);
-    sum = pointwise_cortex_m4_dsp_dot(
-        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), sum);
-    xs += 4;
-    return sum;
-}
-
-/* Multiplies the pairs of four elements with the weights of 4 channels. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_quad4(
-    int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
-{
-    pointwise_cortex_m4_dsp_winograd_dot_four_bytes(even, odd, constants, a);
-}
-
-/* Multiplies the next four elements with the weights of 4 channels. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_word4(
-    const int8_t **xs, const int32_t **constants, int32_t *a)
-{
-    const int32_t word = pointwise_cortex_m4_dsp_load_word(*xs);
-
-    *xs += 4;
-    pointwise_cortex_m4_conv1_quad4(
-        pointwise_cortex_m4_dsp_even_s8(word), pointwise_cortex_m4_dsp_odd_s8(word), constants, a);
-}
-
 /* Output channels 0 to 7, 4 at a time. */
 POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
     const int8_t *x, int32_t pair_products, int8_t *out)
@@ -354,19 +361,11 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
     int8_t *const out_end = out + 8;
 
     do {
-        const int8_t *xs = x;
         int32_t a[4];
 
-        pointwise_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-        pointwise_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
-        a[0] = pointwise_cortex_m4_dsp_difference(a[0], pair_products);
-        a[1] = pointwise_cortex_m4_dsp_difference(a[1], pair_products);
-        a[2] = pointwise_cortex_m4_dsp_difference(a[2], pair_products);
-        a[3] = pointwise_cortex_m4_dsp_difference(a[3], pair_products);
-        pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
-        pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
-        pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
-        pointwise_cortex_m4_conv1_word4(&xs, &constants, a);
+        pointwise_cortex_m4_dsp_starts(&constants, 4, a);
+        pointwise_cortex_m4_dsp_less(pair_products, 0, 1, 4, a);
+        pointwise_cortex_m4_dsp_words_s8(pointwise_cortex_m4_dsp_quad_bytes_4, x, 4, &constants, a);
         int32_t multipliers[4];
 
         pointwise_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
@@ -383,9 +382,10 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
 /* pointwise_cortex_m4_conv1: multiplies 16 elements with the weights of 8 channels. */
 POINTWISE_CORTEX_M4_CODE_ATTR static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
 {
-    const int32_t pair_products = pointwise_cortex_m4_conv1_pair_products(x);
+    int32_t a[] = { 0 }; /* the sum of e * o */
 
-    pointwise_cortex_m4_conv1_channels4(x, pair_products, y);
+    pointwise_cortex_m4_dsp_words_s8(pointwise_cortex_m4_dsp_quad_products, x, 4, 0, a);
+    pointwise_cortex_m4_conv1_channels4(x, a[0], y);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

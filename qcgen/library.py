@@ -35,6 +35,7 @@ FILES = (
     "integer_lstm.h",
     "dsp_windows.h",
     "dsp_sums.h",
+    "dsp_dense.h",
     "dsp_depthwise.h",
     "dsp_planes.h",
     "dsp_winograd.h",
@@ -50,8 +51,8 @@ FILES = (
 """In the order in which their pieces stand in a generated file: none calls a later one."""
 
 _OF_BYTES = (
-    *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_planes.h"),
-    *("scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
+    *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_dense.h"),
+    *("dsp_planes.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 

@@ -119,6 +119,11 @@ class Unrolled:
         return range(self.unroll)
 
     @property
+    def behind(self) -> int:
+        """The copies that no loop has: all if it would have one round."""
+        return self.rest if self.count > 1 else self.total
+
+    @property
     def rest_copies(self) -> range:
         """The copies behind the loop."""
         return range(self.rest)

@@ -408,7 +408,7 @@ static QCGEN_INLINE void qcgen_dsp_part_nibbles(int32_t *a)
 /* Four elements, a pair of even and a pair of odd ones, meet four channels, each of which has its weights for both
    in a word: (even + odd weights) * (odd + even weights) joins its sum. Registers are named, because LDM needs them
    in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static QCGEN_INLINE void qcgen_dsp_winograd_dot_four_bytes(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
+static QCGEN_INLINE void qcgen_dsp_quad_bytes_4(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
 {
 #if QCGEN_DSP
     register const int32_t *next __asm__("r10") = *words;
@@ -479,7 +479,7 @@ static QCGEN_INLINE void qcgen_dsp_winograd_dot_two(
    weights, one for each pair, 256 * even channel + odd channel in each half: even * weights + odd * weights joins
    the sum of both, (even + odd weights) * (odd + even weights) that of the odd channel. Registers are named, because
    LDM needs them in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */
-static QCGEN_INLINE void qcgen_dsp_winograd_dot_four(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
+static QCGEN_INLINE void qcgen_dsp_quad_shared_4(int32_t even, int32_t odd, const int32_t **words, int32_t *a)
 {
 #if QCGEN_DSP
     register const int32_t *next __asm__("r11") = *words;

@@ -5,6 +5,33 @@
 #include "compiler.h"
 #include "dsp.h"
 
+/* Where the sums of an even number of channels start, loaded two by two. */
+static QCGEN_INLINE void qcgen_dsp_starts(const int32_t **constants, int32_t width, int32_t *a)
+{
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        qcgen_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+}
+
+/* Sums of channels from `first` on, `step` apart, less what all have in common. */
+static QCGEN_INLINE void qcgen_dsp_less(int32_t common, int32_t first, int32_t step, int32_t width, int32_t *a)
+{
+    QCGEN_UNROLLED
+    for (int32_t c = first; c < width; c += step) {
+        a[c] = qcgen_dsp_difference(a[c], common);
+    }
+}
+
+/* Sums of four channels that share words, each less its own. */
+static QCGEN_INLINE void qcgen_dsp_less_nibbles(const int32_t *shared, int32_t *a)
+{
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < 4; c++) {
+        a[c] = qcgen_dsp_difference(a[c], shared[c]);
+    }
+}
+
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
 static QCGEN_INLINE void qcgen_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a, int32_t *b)
 {

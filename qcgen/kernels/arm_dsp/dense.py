@@ -19,6 +19,7 @@ For each word of the image there is one word of weights for each channel in both
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
@@ -69,39 +70,65 @@ COPY_BYTES = 70  # for each word that the body of the loop takes,
 WIDTH_BYTES = 300  # for each other width of blocks,
 LEFT_BYTES = 500  # and where the loops leave some elements over
 
+WORD_OPERATIONS = {"bytes": (5, 3.1), "shared": (3, 3.7), "nibbles": (5, 2.3)}  # of a word, and of each channel for it
+PRODUCTS_OPERATIONS = {False: 6.0, True: 11.0}  # of a word whose pairs are multiplied with each other; with elements
+
+
+@dataclass(frozen=True)
+class Join:
+    """A call by which elements from ``first`` on join sums: ``count`` of a kind, or as many a round until ``end``."""
+
+    name: str  # of the library's function
+    first: int
+    end: int | LayerField | None
+    count: int
+
+    @property
+    def words(self) -> int:
+        """How many words it has copies for."""
+        return {"left": 1, "twos_of_six": 2 * self.count, "rounds_of_six": 2 * self.count}.get(self.name, self.count)
+
+
+def _joins(loop: Unrolled, left: int, first: int = 0, kind: str = "", *, is_sized: bool = False) -> Iterator[Join]:
+    """A loop over words, or over two at a time for six channels, then ``left`` elements."""
+    step = 2 * WORD if kind else WORD
+    if loop.count > 1:
+        end = first + step * loop.count * loop.unroll
+        yield Join(f"rounds{kind}", first, own("elements") if is_sized else end, loop.unroll)
+        first = end
+    if loop.behind:
+        yield Join(f"twos{kind}" if kind else "words", first, None, loop.behind)
+    if left:
+        yield Join("left", first + step * loop.behind, None, left)
+
 
 @dataclass(frozen=True)
 class DenseSegment(Segment):
     """Blocks of channels; the loop's ``steps`` take ``step_words`` words of the image each; one more may be left.
 
     ``finds_pair_products``: the only block also sums even * odd, which the blocks behind it need too.
-    ``has_remainder``: words of the image leave some elements over.
+    ``left``: elements that words of the image leave.
     """
 
     step_words: int
     is_word_left: bool
-    has_remainder: bool
+    left: int
     finds_pair_products: bool
 
     @property
-    def round_elements(self) -> int:
-        """How many elements of the image one round of the loop reads."""
-        return 4 * self.step_words * self.steps.unroll
+    def sums(self) -> int:
+        """Sums of a block, and that of even * odd."""
+        return self.width + self.finds_pair_products
 
     @property
-    def pair_products(self) -> tuple[int, ...]:
-        """The channels of a block whose sums are found by the identity."""
-        return self.lower if self.form == "shared" else tuple(self.channels)
-
-    @property
-    def has_word(self) -> bool:
-        """Whether some step takes one word."""
-        return self.is_word_left or (self.step_words == 1 and self.steps.total > 0)
-
-    @property
-    def has_quad(self) -> bool:
-        """Whether some step takes the pairs of four elements."""
-        return self.has_word or self.has_remainder
+    def joins(self) -> tuple[Join, ...]:
+        """How elements join the sums."""
+        is_sized = self.sizes is not None
+        if self.step_words == 1:
+            return tuple(_joins(self.steps, self.left, is_sized=is_sized))
+        whole = 2 * WORD * self.steps.total
+        word = unrolled(int(self.is_word_left), 1)
+        return (*_joins(self.steps, 0, kind="_of_six", is_sized=is_sized), *_joins(word, self.left, whole))
 
 
 def _pack_dense_constants(
@@ -201,7 +228,7 @@ def _segment(
         blocks=unrolled((beyond - first) // width, 1),
         step_words=step_words,
         is_word_left=total % step_words == 1,
-        has_remainder=taps % 4 != 0,
+        left=taps % 4,
         finds_pair_products=finds_pair_products,
     )
 
@@ -225,14 +252,6 @@ def _biases(bias: Int64s, slots: Int64s, form: Form, low: int) -> Int64s:
     if form == "shared":
         pair_products[0::2] = 0
     return int32(biases(bias, form) - pair_products)
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """Elements behind the last whole word that make a pair; ``high`` is None if there is no second one."""
-
-    low: int
-    high: int | None
 
 
 @dataclass(frozen=True)
@@ -288,9 +307,7 @@ class DenseContext(Context):
     lanes: tuple[Lane, ...]  # the vector
     element_factors: tuple[int, ...]  # elements' share in the sums of four channels, to be subtracted; (): no 4 bits
     outlines_pair_products: bool  # a function of its own finds the products of pairs with each other
-    words: Unrolled  # its loop over the words of the vector
-    words_round: int  # elements of a round of it
-    remainder: tuple[Remainder, ...]  # pairs behind the last whole word
+    products: tuple[Join, ...]  # how elements join those
     sizes: DenseSizes | None  # of layers of several sizes
 
 
@@ -321,8 +338,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     words = _pack_dense_constants(op, packed, order, output_tail(packed), most, packs=packs, is_sized=is_sized)
     unroll = _common_unroll(setting.sizes, most)
     pair_products = sized_loop(unroll) if is_sized else unrolled(total, PAIR_PRODUCTS_UNROLL)
-    offsets = range(g.taps - 4 * total)
-    remainder = tuple(Remainder(i, i + 1 if i + 1 in offsets else None) for i in offsets if i % 2 == 0)
     numbers = _numbers(g, setting) if is_sized else {}
     segments = words.segments
     if is_sized:
@@ -340,9 +355,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         lanes=ONE_LANE,
         element_factors=element_factors(packed) if packs else (),
         outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
-        words=pair_products,
-        words_round=4 * pair_products.unroll,
-        remainder=remainder,
+        products=tuple(_joins(pair_products, 0 if is_sized else g.taps % 4, is_sized=is_sized)),
         sizes=_shown(setting.sizes) if is_sized else None,
     )
     table = packed_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
@@ -356,7 +369,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         certified(op, packed),
         access=access,
         sizes=numbers,
+        folded=_operations(context),
     )
+
+
+def _operations(context: DenseContext) -> dict[str, float]:
+    """What calls of the library's functions become, on average: so many words joining the sums of a block."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for s in context.segments:
+        assert isinstance(s, DenseSegment)
+        fixed, each = WORD_OPERATIONS[s.form]
+        for join in s.joins:
+            found[join.name].append(join.words * (fixed + each * s.width + 2 * s.finds_pair_products))
+    for join in context.products if context.outlines_pair_products else ():
+        found[join.name].append(join.words * PRODUCTS_OPERATIONS[bool(context.element_factors)])
+    return {f"dsp_{name}": sum(each) / len(each) for name, each in found.items()}
 
 
 def _reads_sizes(g: ConvGeometry, setting: Setting) -> bool:

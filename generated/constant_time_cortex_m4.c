@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x73cbe182
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x9ca26c80
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -240,12 +240,6 @@ static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_dot(in
 #endif
 }
 
-/* a - b modulo 2^32. */
-static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_difference(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a - (uint32_t)b);
-}
-
 #if !CONSTANT_TIME_CORTEX_M4_DSP || defined(CONSTANT_TIME_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
@@ -315,12 +309,6 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_quad_shar
 #endif
 }
 
-/* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_upper(int32_t both, int32_t low)
-{
-    return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
-}
-
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -356,13 +344,27 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_starts(co
     }
 }
 
-/* Sums of channels from `first` on, `step` apart, less what all have in common. */
-static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_less(int32_t common, int32_t first, int32_t step,
-    int32_t width, int32_t *a)
+/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
+   `common`; upper fits 24 bits. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_part_shared(int32_t common, int32_t count,
+    const int32_t *a, int32_t *sums)
 {
     CONSTANT_TIME_CORTEX_M4_UNROLLED
-    for (int32_t c = first; c < width; c += step) {
-        a[c] = constant_time_cortex_m4_dsp_difference(a[c], common);
+    for (int32_t c = 0; c < count; c += 2) {
+        const uint32_t lower = (uint32_t)a[c + 1] - (uint32_t)common;
+
+        sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
+        sums[c + 1] = (int32_t)lower;
+    }
+}
+
+/* The sums of channels that have words for themselves, less what all have in common. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_part_alone(int32_t common, int32_t count,
+    const int32_t *a, int32_t *sums)
+{
+    CONSTANT_TIME_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c++) {
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common);
     }
 }
 
@@ -474,24 +476,20 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
 
     constant_time_cortex_m4_dsp_starts(&constants, 4, a);
     constant_time_cortex_m4_dsp_words_s8(constant_time_cortex_m4_conv1_quad4, x, 2, &constants, a);
-    constant_time_cortex_m4_dsp_less(a[4], 1, 2, 4, a);
+    constant_time_cortex_m4_dsp_part_shared(a[4], 4, a, a);
     if (!CONSTANT_TIME_CORTEX_M4_RARELY(constants[4] >= 0)) { /* no channel has a guard band */
         int32_t multipliers[4];
 
         constant_time_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-        out[0] = constant_time_cortex_m4_conv1_code(
-            constant_time_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
+        out[0] = constant_time_cortex_m4_conv1_code(a[0], multipliers[0]);
         out[1] = constant_time_cortex_m4_conv1_code(a[1], multipliers[1]);
         constant_time_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-        out[2] = constant_time_cortex_m4_conv1_code(
-            constant_time_cortex_m4_dsp_upper(a[2], a[3]), multipliers[2]);
+        out[2] = constant_time_cortex_m4_conv1_code(a[2], multipliers[2]);
         out[3] = constant_time_cortex_m4_conv1_code(a[3], multipliers[3]);
     } else {
-        const int32_t sums[] = {
-            constant_time_cortex_m4_dsp_upper(a[0], a[1]), a[1],
-            constant_time_cortex_m4_dsp_upper(a[2], a[3]), a[3],
-        };
+        int32_t sums[4];
 
+        constant_time_cortex_m4_dsp_part_alone(0, 4, a, sums);
         constant_time_cortex_m4_conv1_exact4(sums, out, constants[4]);
     }
     return a[4];

@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x457d84ea
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xb75c9c7f
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -207,22 +207,21 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_dot(int32_
 #endif
 }
 
-/* a - b modulo 2^32. */
-static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a - (uint32_t)b);
-}
-
-/* The sums of four channels of those of words that hold the weights of all four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
+/* The sums of channels of those of words that hold the weights of four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
    256 * s1 + s3, 16 * s2 + s3 and s3, modulo 2^32; s0 fits 20 bits, s1 24 and s2 28. */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_part_nibbles(int32_t *a)
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_part_nibbles(int32_t count, const int32_t *a,
+    int32_t *sums)
 {
-    const uint32_t s1 = (uint32_t)a[1] - (uint32_t)a[3];
-    const uint32_t s2 = (uint32_t)a[2] - (uint32_t)a[3];
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c += 4) {
+        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)a[c + 3];
+        const uint32_t s2 = (uint32_t)a[c + 2] - (uint32_t)a[c + 3];
 
-    a[0] = (int32_t)((uint32_t)a[0] - (uint32_t)a[2] - s1) >> 12;
-    a[1] = (int32_t)s1 >> 8;
-    a[2] = (int32_t)s2 >> 4;
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)a[c + 2] - s1) >> 12;
+        sums[c + 1] = (int32_t)s1 >> 8;
+        sums[c + 2] = (int32_t)s2 >> 4;
+        sums[c + 3] = a[c + 3];
+    }
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
@@ -343,6 +342,20 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_wor
     }
 }
 
+/* Where the sums of four channels that share words start for each of some windows: less `shared`. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_starts_less(
+    const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
+{
+    int32_t starts[4];
+
+    conv_4_bits_cortex_m4_dsp_load_two(constants, &starts[0], &starts[1]);
+    conv_4_bits_cortex_m4_dsp_load_two(constants, &starts[2], &starts[3]);
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c++) {
+        a[c] = (int32_t)((uint32_t)starts[c % 4] - (uint32_t)shared[c]);
+    }
+}
+
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
 static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word,
     int32_t *a, int32_t *b)
@@ -365,6 +378,20 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_step_nibbles_
     word &= 0x0f0f0f0f;
     conv_4_bits_cortex_m4_dsp_add_int16(x, z, word, &a[1], &b[1]);
     conv_4_bits_cortex_m4_dsp_add_int16(x, z, conv_4_bits_cortex_m4_dsp_even_u8(word), &a[3], &b[3]);
+}
+
+typedef void conv_4_bits_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
+
+/* Steps until `end`, `copies` a round. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_steps_until(conv_4_bits_cortex_m4_dsp_step *step,
+    int32_t copies, const int32_t **xs, const int32_t *end, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    do {
+        CONV_4_BITS_CORTEX_M4_UNROLLED
+        for (int32_t i = 0; i < copies; i++) {
+            step(xs, constants, a, b);
+        }
+    } while (*xs != end);
 }
 
 /* The sum of the elements of one of two windows whose pairs alternate; `words`: of both, a multiple of 4. Gcc 12 for
@@ -447,40 +474,12 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_two_codes(
 CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1_sums4(
     const int32_t *xs, const int32_t *constants, const int32_t *shared, int32_t *sums)
 {
-    const int32_t *const end = xs + 4 * 18;
-    int32_t a[] = { constants[0], constants[1], constants[2], constants[3] };
-    int32_t b[] = { constants[0], constants[1], constants[2], constants[3] };
+    int32_t a[8];
 
-    constants += 4;
-    a[0] = conv_4_bits_cortex_m4_dsp_difference(a[0], shared[0]);
-    a[1] = conv_4_bits_cortex_m4_dsp_difference(a[1], shared[1]);
-    a[2] = conv_4_bits_cortex_m4_dsp_difference(a[2], shared[2]);
-    a[3] = conv_4_bits_cortex_m4_dsp_difference(a[3], shared[3]);
-    b[0] = conv_4_bits_cortex_m4_dsp_difference(b[0], shared[4]);
-    b[1] = conv_4_bits_cortex_m4_dsp_difference(b[1], shared[4 + 1]);
-    b[2] = conv_4_bits_cortex_m4_dsp_difference(b[2], shared[4 + 2]);
-    b[3] = conv_4_bits_cortex_m4_dsp_difference(b[3], shared[4 + 3]);
-    do {
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4(&xs, &constants, a, b);
-    } while (xs != end);
-    conv_4_bits_cortex_m4_dsp_part_nibbles(a);
-    conv_4_bits_cortex_m4_dsp_part_nibbles(b);
-    *sums++ = a[0];
-    *sums++ = a[1];
-    *sums++ = a[2];
-    *sums++ = a[3];
-    *sums++ = b[0];
-    *sums++ = b[1];
-    *sums++ = b[2];
-    *sums++ = b[3];
+    conv_4_bits_cortex_m4_dsp_starts_less(&constants, shared, 8, a);
+    conv_4_bits_cortex_m4_dsp_steps_until(
+        conv_4_bits_cortex_m4_dsp_step_nibbles_4, 9, &xs, xs + 72, &constants, a, a + 4);
+    conv_4_bits_cortex_m4_dsp_part_nibbles(8, a, sums);
     return constants;
 }
 
@@ -504,13 +503,13 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_channels4
     int8_t *const out_end = out + 8;
 
     do {
-        int32_t sums[8];
+        int32_t a[8];
 
-        constants = conv_4_bits_cortex_m4_conv1_sums4(pairs, constants, shared, sums);
-        conv_4_bits_cortex_m4_conv1_two_codes(sums[0], sums[4], constants[0], out);
-        conv_4_bits_cortex_m4_conv1_two_codes(sums[1], sums[4 + 1], constants[1], out + 1);
-        conv_4_bits_cortex_m4_conv1_two_codes(sums[2], sums[4 + 2], constants[2], out + 2);
-        conv_4_bits_cortex_m4_conv1_two_codes(sums[3], sums[4 + 3], constants[3], out + 3);
+        constants = conv_4_bits_cortex_m4_conv1_sums4(pairs, constants, shared, a);
+        conv_4_bits_cortex_m4_conv1_two_codes(a[0], a[4], constants[0], out);
+        conv_4_bits_cortex_m4_conv1_two_codes(a[1], a[4 + 1], constants[1], out + 1);
+        conv_4_bits_cortex_m4_conv1_two_codes(a[2], a[4 + 2], constants[2], out + 2);
+        conv_4_bits_cortex_m4_conv1_two_codes(a[3], a[4 + 3], constants[3], out + 3);
         constants += 4;
         out += 4;
     } while (out != out_end);

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xbaa1dac7
+#if CONV_CORTEX_M4_HEADER_ID != 0x47d774ee
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -198,12 +198,6 @@ static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_dot(int32_t a, int32_t b
 #endif
 }
 
-/* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_upper(int32_t both, int32_t low)
-{
-    return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
-}
-
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static CONV_CORTEX_M4_INLINE int32_t conv_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -350,6 +344,33 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(const struct conv
     conv_cortex_m4_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
 }
 
+/* The same of two windows, those of the second one behind the others. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_starts_of_two(const int32_t **constants, int32_t width, int32_t *a)
+{
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        conv_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        a[width + c] = a[c];
+    }
+}
+
+/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
+   `common`; upper fits 24 bits. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
+    int32_t *sums)
+{
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c += 2) {
+        const uint32_t lower = (uint32_t)a[c + 1] - (uint32_t)common;
+
+        sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
+        sums[c + 1] = (int32_t)lower;
+    }
+}
+
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
     int32_t *b)
@@ -377,6 +398,18 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_step_shared_4(const int32_t
     conv_cortex_m4_dsp_load_two(constants, &w0, &w1);
     conv_cortex_m4_dsp_add_shared(x, z, w0, &a[0], &b[0]);
     conv_cortex_m4_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
+typedef void conv_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
+
+/* So many steps. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_steps(
+    conv_cortex_m4_dsp_step *step, int32_t count, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        step(xs, constants, a, b);
+    }
 }
 
 /*
@@ -430,30 +463,19 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_two_codes(int32_t a, int3
 static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
     const int32_t *xs, const int32_t *constants, int8_t *out)
 {
-    int32_t a[4], b[4];
+    int32_t a[8];
 
-    conv_cortex_m4_dsp_load_two(&constants, &a[0], &a[1]);
-    conv_cortex_m4_dsp_load_two(&constants, &a[2], &a[3]);
-    b[0] = a[0];
-    b[1] = a[1];
-    b[2] = a[2];
-    b[3] = a[3];
-    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    conv_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
+    conv_cortex_m4_dsp_starts_of_two(&constants, 4, a);
+    conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step_shared_4, 6, &xs, &constants, a, a + 4);
+    conv_cortex_m4_dsp_part_shared(0, 8, a, a);
     int32_t multipliers[4];
 
     conv_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-    conv_cortex_m4_conv1_two_codes(
-        conv_cortex_m4_dsp_upper(a[0], a[1]), conv_cortex_m4_dsp_upper(b[0], b[1]), multipliers[0], out);
-    conv_cortex_m4_conv1_two_codes(a[1], b[1], multipliers[1], out + 1);
+    conv_cortex_m4_conv1_two_codes(a[0], a[4], multipliers[0], out);
+    conv_cortex_m4_conv1_two_codes(a[1], a[4 + 1], multipliers[1], out + 1);
     conv_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-    conv_cortex_m4_conv1_two_codes(
-        conv_cortex_m4_dsp_upper(a[2], a[3]), conv_cortex_m4_dsp_upper(b[2], b[3]), multipliers[2], out + 2);
-    conv_cortex_m4_conv1_two_codes(a[3], b[3], multipliers[3], out + 3);
+    conv_cortex_m4_conv1_two_codes(a[2], a[4 + 2], multipliers[2], out + 2);
+    conv_cortex_m4_conv1_two_codes(a[3], a[4 + 3], multipliers[3], out + 3);
     constants += 4;
     return constants;
 }

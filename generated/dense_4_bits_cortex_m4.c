@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x22dca4be
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5feb6b57
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -183,12 +183,6 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_dot(int3
 #endif
 }
 
-/* a - b modulo 2^32. */
-static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_difference(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a - (uint32_t)b);
-}
-
 #if !DENSE_4_BITS_CORTEX_M4_DSP
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes, from 0 to
    255, of the halves of two words of weights, u for the even pair and v for the odd one. */
@@ -248,16 +242,21 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_dot_nibbles
 #endif
 }
 
-/* The sums of four channels of those of words that hold the weights of all four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
+/* The sums of channels of those of words that hold the weights of four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
    256 * s1 + s3, 16 * s2 + s3 and s3, modulo 2^32; s0 fits 20 bits, s1 24 and s2 28. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_part_nibbles(int32_t *a)
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_part_nibbles(int32_t count, const int32_t *a,
+    int32_t *sums)
 {
-    const uint32_t s1 = (uint32_t)a[1] - (uint32_t)a[3];
-    const uint32_t s2 = (uint32_t)a[2] - (uint32_t)a[3];
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c += 4) {
+        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)a[c + 3];
+        const uint32_t s2 = (uint32_t)a[c + 2] - (uint32_t)a[c + 3];
 
-    a[0] = (int32_t)((uint32_t)a[0] - (uint32_t)a[2] - s1) >> 12;
-    a[1] = (int32_t)s1 >> 8;
-    a[2] = (int32_t)s2 >> 4;
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)a[c + 2] - s1) >> 12;
+        sums[c + 1] = (int32_t)s1 >> 8;
+        sums[c + 2] = (int32_t)s2 >> 4;
+        sums[c + 3] = a[c + 3];
+    }
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
@@ -285,22 +284,17 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_saturate
 #endif
 }
 
-/* Where the sums of an even number of channels start, loaded two by two. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts(const int32_t **constants, int32_t width,
-    int32_t *a)
+/* Where the sums of four channels that share words start for each of some windows: less `shared`. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts_less(
+    const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
 {
-    DENSE_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < width; c += 2) {
-        dense_4_bits_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
-    }
-}
+    int32_t starts[4];
 
-/* Sums of four channels that share words, each less its own. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_less_nibbles(const int32_t *shared, int32_t *a)
-{
+    dense_4_bits_cortex_m4_dsp_load_two(constants, &starts[0], &starts[1]);
+    dense_4_bits_cortex_m4_dsp_load_two(constants, &starts[2], &starts[3]);
     DENSE_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < 4; c++) {
-        a[c] = dense_4_bits_cortex_m4_dsp_difference(a[c], shared[c]);
+    for (int32_t c = 0; c < count; c++) {
+        a[c] = (int32_t)((uint32_t)starts[c % 4] - (uint32_t)shared[c]);
     }
 }
 
@@ -386,10 +380,9 @@ DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channel
     do {
         int32_t a[4];
 
-        dense_4_bits_cortex_m4_dsp_starts(&constants, 4, a);
-        dense_4_bits_cortex_m4_dsp_less_nibbles(shared, a);
+        dense_4_bits_cortex_m4_dsp_starts_less(&constants, shared, 4, a);
         dense_4_bits_cortex_m4_dsp_words_s8(dense_4_bits_cortex_m4_dsp_quad_nibbles_4, x, 2, &constants, a);
-        dense_4_bits_cortex_m4_dsp_part_nibbles(a);
+        dense_4_bits_cortex_m4_dsp_part_nibbles(4, a, a);
         int32_t multipliers[4];
 
         dense_4_bits_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);

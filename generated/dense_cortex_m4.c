@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x7fafe41c
+#if DENSE_CORTEX_M4_HEADER_ID != 0x40d9b599
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -188,12 +188,6 @@ static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_dot(int32_t a, int32_t
 #endif
 }
 
-/* a - b modulo 2^32. */
-static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_difference(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a - (uint32_t)b);
-}
-
 #if !DENSE_CORTEX_M4_DSP || defined(DENSE_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
@@ -357,12 +351,6 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_winograd_dot_six_rest(
 #endif
 }
 
-/* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_upper(int32_t both, int32_t low)
-{
-    return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
-}
-
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static DENSE_CORTEX_M4_INLINE int32_t dense_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -397,13 +385,17 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_starts(const int32_t **co
     }
 }
 
-/* Sums of channels from `first` on, `step` apart, less what all have in common. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_less(int32_t common, int32_t first, int32_t step, int32_t width,
-    int32_t *a)
+/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
+   `common`; upper fits 24 bits. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
+    int32_t *sums)
 {
     DENSE_CORTEX_M4_UNROLLED
-    for (int32_t c = first; c < width; c += step) {
-        a[c] = dense_cortex_m4_dsp_difference(a[c], common);
+    for (int32_t c = 0; c < count; c += 2) {
+        const uint32_t lower = (uint32_t)a[c + 1] - (uint32_t)common;
+
+        sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
+        sums[c + 1] = (int32_t)lower;
     }
 }
 
@@ -493,11 +485,11 @@ DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const in
 
     dense_cortex_m4_dsp_starts(&constants, 2, a);
     dense_cortex_m4_dsp_words_s8(dense_cortex_m4_conv1_quad2, x, 2, &constants, a);
-    dense_cortex_m4_dsp_less(a[2], 1, 2, 2, a);
+    dense_cortex_m4_dsp_part_shared(a[2], 2, a, a);
     int32_t multipliers[2];
 
     dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-    out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
+    out[0] = dense_cortex_m4_conv1_code(a[0], multipliers[0]);
     out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
     return a[2];
 }
@@ -513,18 +505,18 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
         int32_t a[6];
 
         dense_cortex_m4_dsp_starts(&constants, 6, a);
-        dense_cortex_m4_dsp_less(pair_products, 1, 2, 6, a);
         dense_cortex_m4_dsp_twos_of_six_s8(x, 1, &constants, a);
+        dense_cortex_m4_dsp_part_shared(pair_products, 6, a, a);
         int32_t multipliers[6];
 
         dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-        out[0] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[0], a[1]), multipliers[0]);
+        out[0] = dense_cortex_m4_conv1_code(a[0], multipliers[0]);
         out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
         dense_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-        out[2] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[2], a[3]), multipliers[2]);
+        out[2] = dense_cortex_m4_conv1_code(a[2], multipliers[2]);
         out[3] = dense_cortex_m4_conv1_code(a[3], multipliers[3]);
         dense_cortex_m4_dsp_two_at(constants + 4, &multipliers[4], &multipliers[5]);
-        out[4] = dense_cortex_m4_conv1_code(dense_cortex_m4_dsp_upper(a[4], a[5]), multipliers[4]);
+        out[4] = dense_cortex_m4_conv1_code(a[4], multipliers[4]);
         out[5] = dense_cortex_m4_conv1_code(a[5], multipliers[5]);
         constants += 6;
         out += 6;

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xc6dec60d
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x6a87ce2a
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -182,12 +182,6 @@ static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_dot(int32_t a,
 #endif
 }
 
-/* a - b modulo 2^32. */
-static POINTWISE_CORTEX_M4_INLINE int32_t pointwise_cortex_m4_dsp_difference(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a - (uint32_t)b);
-}
-
 #if !POINTWISE_CORTEX_M4_DSP || defined(POINTWISE_CORTEX_M4_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
@@ -291,13 +285,13 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_starts(const int3
     }
 }
 
-/* Sums of channels from `first` on, `step` apart, less what all have in common. */
-static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_less(int32_t common, int32_t first, int32_t step,
-    int32_t width, int32_t *a)
+/* The sums of channels that have words for themselves, less what all have in common. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_part_alone(int32_t common, int32_t count,
+    const int32_t *a, int32_t *sums)
 {
     POINTWISE_CORTEX_M4_UNROLLED
-    for (int32_t c = first; c < width; c += step) {
-        a[c] = pointwise_cortex_m4_dsp_difference(a[c], common);
+    for (int32_t c = 0; c < count; c++) {
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common);
     }
 }
 
@@ -364,8 +358,8 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
         int32_t a[4];
 
         pointwise_cortex_m4_dsp_starts(&constants, 4, a);
-        pointwise_cortex_m4_dsp_less(pair_products, 0, 1, 4, a);
         pointwise_cortex_m4_dsp_words_s8(pointwise_cortex_m4_dsp_quad_bytes_4, x, 4, &constants, a);
+        pointwise_cortex_m4_dsp_part_alone(pair_products, 4, a, a);
         int32_t multipliers[4];
 
         pointwise_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);

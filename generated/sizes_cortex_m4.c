@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xf54e7c11
+#if SIZES_CORTEX_M4_HEADER_ID != 0xbd2e5ed5
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -253,12 +253,6 @@ static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_dot(int32_t a, int32_t
 #endif
 }
 
-/* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_upper(int32_t both, int32_t low)
-{
-    return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
-}
-
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -374,6 +368,34 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(const 
     }
 }
 
+/* The same of two windows, those of the second one behind the others. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_starts_of_two(const int32_t **constants, int32_t width,
+    int32_t *a)
+{
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c += 2) {
+        sizes_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        a[width + c] = a[c];
+    }
+}
+
+/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
+   `common`; upper fits 24 bits. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
+    int32_t *sums)
+{
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c += 2) {
+        const uint32_t lower = (uint32_t)a[c + 1] - (uint32_t)common;
+
+        sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
+        sums[c + 1] = (int32_t)lower;
+    }
+}
+
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
 static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
     int32_t *b)
@@ -401,6 +423,20 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_step_shared_4(const int32
     sizes_cortex_m4_dsp_load_two(constants, &w0, &w1);
     sizes_cortex_m4_dsp_add_shared(x, z, w0, &a[0], &b[0]);
     sizes_cortex_m4_dsp_add_shared(x, z, w1, &a[2], &b[2]);
+}
+
+typedef void sizes_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
+
+/* Steps until `end`, `copies` a round. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_steps_until(sizes_cortex_m4_dsp_step *step, int32_t copies,
+    const int32_t **xs, const int32_t *end, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    do {
+        SIZES_CORTEX_M4_UNROLLED
+        for (int32_t i = 0; i < copies; i++) {
+            step(xs, constants, a, b);
+        }
+    } while (*xs != end);
 }
 
 /*
@@ -644,30 +680,12 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const stru
 SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(
     const struct sizes_cortex_m4_shared_conv *layer, const int32_t *xs, const int32_t *constants, int32_t *sums)
 {
-    const int32_t *const end = xs + layer->pair_words;
-    int32_t a[] = { constants[0], constants[1], constants[2], constants[3] };
-    int32_t b[] = { constants[0], constants[1], constants[2], constants[3] };
+    int32_t a[8];
 
-    constants += 4;
-    do {
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-        sizes_cortex_m4_dsp_step_shared_4(&xs, &constants, a, b);
-    } while (xs != end);
-    *sums++ = sizes_cortex_m4_dsp_upper(a[0], a[1]);
-    *sums++ = a[1];
-    *sums++ = sizes_cortex_m4_dsp_upper(a[2], a[3]);
-    *sums++ = a[3];
-    *sums++ = sizes_cortex_m4_dsp_upper(b[0], b[1]);
-    *sums++ = b[1];
-    *sums++ = sizes_cortex_m4_dsp_upper(b[2], b[3]);
-    *sums++ = b[3];
+    sizes_cortex_m4_dsp_starts_of_two(&constants, 4, a);
+    sizes_cortex_m4_dsp_steps_until(
+        sizes_cortex_m4_dsp_step_shared_4, 9, &xs, xs + layer->pair_words, &constants, a, a + 4);
+    sizes_cortex_m4_dsp_part_shared(0, 8, a, sums);
     return constants;
 }
 
@@ -680,16 +698,16 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(
     int8_t *const out_end = out + layer->channels4;
 
     do {
-        int32_t sums[8];
+        int32_t a[8];
 
-        constants = sizes_cortex_m4_shared_conv_sums4(layer, pairs, constants, sums);
+        constants = sizes_cortex_m4_shared_conv_sums4(layer, pairs, constants, a);
         const int32_t offset = layer->offset;
-        sizes_cortex_m4_shared_conv_two_codes(sums[0], sums[4], constants[0], offset, out, next);
-        sizes_cortex_m4_shared_conv_two_codes(sums[1], sums[4 + 1], constants[1], offset, out + 1, next);
-        sizes_cortex_m4_shared_conv_two_codes(sums[2], sums[4 + 2], constants[2], offset, out + 2, next);
-        sizes_cortex_m4_shared_conv_two_codes(sums[3], sums[4 + 3], constants[3], offset, out + 3, next);
+        sizes_cortex_m4_shared_conv_two_codes(a[0], a[4], constants[0], offset, out, next);
+        sizes_cortex_m4_shared_conv_two_codes(a[1], a[4 + 1], constants[1], offset, out + 1, next);
+        sizes_cortex_m4_shared_conv_two_codes(a[2], a[4 + 2], constants[2], offset, out + 2, next);
+        sizes_cortex_m4_shared_conv_two_codes(a[3], a[4 + 3], constants[3], offset, out + 3, next);
         if (SIZES_CORTEX_M4_RARELY(constants[4] >= 0)) { /* some channel has a guard band */
-            sizes_cortex_m4_shared_conv_exact4(layer, sums, out, constants[4]);
+            sizes_cortex_m4_shared_conv_exact4(layer, a, out, constants[4]);
         }
         constants += 5;
         out += 4;

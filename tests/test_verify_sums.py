@@ -155,7 +155,7 @@ MUTANTS = {
         "winograd_cortex_m3", "library/scalar_winograd.h", "c[1] - c[3], c[3]", "c[3] - c[1], c[3]",
     ),
     "a word of two sums": (
-        "conv_cortex_m4", "library/dsp.h", "both - (uint32_t)low", "both + (uint32_t)low",
+        "conv_cortex_m4", "library/dsp_sums.h", "(uint32_t)a[c] - lower) >> 8", "(uint32_t)a[c] + lower) >> 8",
     ),
 }  # fmt: skip
 

@@ -292,12 +292,6 @@ static QCGEN_INLINE int32_t qcgen_dsp_dot(int32_t a, int32_t b, int32_t sum)
 #endif
 }
 
-/* a - b modulo 2^32. */
-static QCGEN_INLINE int32_t qcgen_dsp_difference(int32_t a, int32_t b)
-{
-    return (int32_t)((uint32_t)a - (uint32_t)b);
-}
-
 #if !QCGEN_DSP || defined(QCGEN_KEEP_R9)
 /* sum + (even + v) * (odd + u) over the halves of two pairs, modulo 2^32, where u and v are the lower bytes of the
    halves of two words of weights, u for the even pair and v for the odd one. */
@@ -393,16 +387,20 @@ static QCGEN_INLINE void qcgen_dsp_dot_nibbles(
 #endif
 }
 
-/* The sums of four channels of those of words that hold the weights of all four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
+/* The sums of channels of those of words that hold the weights of four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
    256 * s1 + s3, 16 * s2 + s3 and s3, modulo 2^32; s0 fits 20 bits, s1 24 and s2 28. */
-static QCGEN_INLINE void qcgen_dsp_part_nibbles(int32_t *a)
+static QCGEN_INLINE void qcgen_dsp_part_nibbles(int32_t count, const int32_t *a, int32_t *sums)
 {
-    const uint32_t s1 = (uint32_t)a[1] - (uint32_t)a[3];
-    const uint32_t s2 = (uint32_t)a[2] - (uint32_t)a[3];
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < count; c += 4) {
+        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)a[c + 3];
+        const uint32_t s2 = (uint32_t)a[c + 2] - (uint32_t)a[c + 3];
 
-    a[0] = (int32_t)((uint32_t)a[0] - (uint32_t)a[2] - s1) >> 12;
-    a[1] = (int32_t)s1 >> 8;
-    a[2] = (int32_t)s2 >> 4;
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)a[c + 2] - s1) >> 12;
+        sums[c + 1] = (int32_t)s1 >> 8;
+        sums[c + 2] = (int32_t)s2 >> 4;
+        sums[c + 3] = a[c + 3];
+    }
 }
 
 /* Four elements, a pair of even and a pair of odd ones, meet four channels, each of which has its weights for both
@@ -677,12 +675,6 @@ static QCGEN_INLINE int32_t qcgen_dsp_high_by_low(int32_t a, int32_t b, int32_t 
 #else
     return sum + (int32_t)(int16_t)(a >> 16) * (int16_t)b;
 #endif
-}
-
-/* The sum of the upper channel of words that hold two: both = 256 * upper + low modulo 2^32, upper fits 24 bits. */
-static QCGEN_INLINE int32_t qcgen_dsp_upper(int32_t both, int32_t low)
-{
-    return (int32_t)((uint32_t)both - (uint32_t)low) >> 8;
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down (SMMUL; compilers may take SMULL and lose a register). */

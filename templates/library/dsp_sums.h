@@ -14,21 +14,52 @@ static QCGEN_INLINE void qcgen_dsp_starts(const int32_t **constants, int32_t wid
     }
 }
 
-/* Sums of channels from `first` on, `step` apart, less what all have in common. */
-static QCGEN_INLINE void qcgen_dsp_less(int32_t common, int32_t first, int32_t step, int32_t width, int32_t *a)
+/* The same of two windows, those of the second one behind the others. */
+static QCGEN_INLINE void qcgen_dsp_starts_of_two(const int32_t **constants, int32_t width, int32_t *a)
 {
     QCGEN_UNROLLED
-    for (int32_t c = first; c < width; c += step) {
-        a[c] = qcgen_dsp_difference(a[c], common);
+    for (int32_t c = 0; c < width; c += 2) {
+        qcgen_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        a[width + c] = a[c];
     }
 }
 
-/* Sums of four channels that share words, each less its own. */
-static QCGEN_INLINE void qcgen_dsp_less_nibbles(const int32_t *shared, int32_t *a)
+/* Where the sums of four channels that share words start for each of some windows: less `shared`. */
+static QCGEN_INLINE void qcgen_dsp_starts_less(
+    const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
+{
+    int32_t starts[4];
+
+    qcgen_dsp_load_two(constants, &starts[0], &starts[1]);
+    qcgen_dsp_load_two(constants, &starts[2], &starts[3]);
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < count; c++) {
+        a[c] = (int32_t)((uint32_t)starts[c % 4] - (uint32_t)shared[c]);
+    }
+}
+
+/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
+   `common`; upper fits 24 bits. */
+static QCGEN_INLINE void qcgen_dsp_part_shared(int32_t common, int32_t count, const int32_t *a, int32_t *sums)
 {
     QCGEN_UNROLLED
-    for (int32_t c = 0; c < 4; c++) {
-        a[c] = qcgen_dsp_difference(a[c], shared[c]);
+    for (int32_t c = 0; c < count; c += 2) {
+        const uint32_t lower = (uint32_t)a[c + 1] - (uint32_t)common;
+
+        sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
+        sums[c + 1] = (int32_t)lower;
+    }
+}
+
+/* The sums of channels that have words for themselves, less what all have in common. */
+static QCGEN_INLINE void qcgen_dsp_part_alone(int32_t common, int32_t count, const int32_t *a, int32_t *sums)
+{
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < count; c++) {
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common);
     }
 }
 
@@ -184,6 +215,31 @@ static QCGEN_INLINE void qcgen_dsp_step_nibbles_4(const int32_t **xs, const int3
     word &= 0x0f0f0f0f;
     qcgen_dsp_add_int16(x, z, word, &a[1], &b[1]);
     qcgen_dsp_add_int16(x, z, qcgen_dsp_even_u8(word), &a[3], &b[3]);
+}
+
+typedef void qcgen_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
+
+/* So many steps. */
+static QCGEN_INLINE void qcgen_dsp_steps(
+    qcgen_dsp_step *step, int32_t count, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+{
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        step(xs, constants, a, b);
+    }
+}
+
+/* Steps until `end`, `copies` a round. */
+static QCGEN_INLINE void qcgen_dsp_steps_until(
+    qcgen_dsp_step *step, int32_t copies, const int32_t **xs, const int32_t *end, const int32_t **constants, int32_t *a,
+    int32_t *b)
+{
+    do {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < copies; i++) {
+            step(xs, constants, a, b);
+        }
+    } while (*xs != end);
 }
 
 /* The sum of the elements of one of two windows whose pairs alternate; `words`: of both, a multiple of 4. Gcc 12 for

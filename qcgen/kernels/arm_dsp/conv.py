@@ -17,8 +17,6 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.output import (
-    LANES,
-    Lane,
     Outputs,
     bias_text,
     certified,
@@ -28,7 +26,7 @@ from qcgen.kernels.arm_dsp.output import (
     parameter_text,
     times,
 )
-from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Form, Segment, Tail, segment_numbers, sized
+from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Form, Segment, Tail, segment_numbers, sized, step_operations
 from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of, may_pack, pack_constants
 from qcgen.kernels.arm_dsp.window import (
     AXES,
@@ -188,7 +186,6 @@ class ConvContext(Context):
     dsp: FastOutput
     padding_byte: int | LayerField  # the element outside the image
     segments: tuple[Segment, ...]  # blocks of output channels
-    lanes: tuple[Lane, ...]  # the two windows
     copied_words: int  # constants that are copied to scratch memory first
     sizes: ConvSizes | None  # of layers of several sizes
 
@@ -245,7 +242,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         dsp=dsp_output(op, packed),
         padding_byte=packed.padding,
         segments=words.segments,
-        lanes=LANES,
         copied_words=0,
         sizes=None,
     )
@@ -264,6 +260,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         (scratch,),
         certificate,
         access=access,
+        folded=step_operations(words.segments),
         passes=passes_by_two(op.geometry),
         copying=replace(context, copied_words=words.words.size),
     )
@@ -290,7 +287,6 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         dsp=dsp_output(op, packed),
         padding_byte=own("padding"),
         segments=segments,
-        lanes=LANES,
         copied_words=0,
         sizes=_conv_sizes(),
     )
@@ -301,6 +297,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         certified(op, packed),
         access=in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True),
         sizes=_conv_numbers(g, packed.padding) | places,
+        folded=step_operations(segments),
         passes=passes_by_two(g),
     )
 

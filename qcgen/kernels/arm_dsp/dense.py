@@ -32,7 +32,7 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants
-from qcgen.kernels.arm_dsp.output import ONE_LANE, Lane, Outputs, certified, dsp_output, output_tail
+from qcgen.kernels.arm_dsp.output import Outputs, certified, dsp_output, output_tail
 from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, sized
 from qcgen.kernels.arm_dsp.weights import (
     WIDTH,
@@ -117,8 +117,13 @@ class DenseSegment(Segment):
 
     @property
     def sums(self) -> int:
-        """Sums of a block, and that of even * odd."""
-        return self.width + self.finds_pair_products
+        """Sums of a block."""
+        return self.width
+
+    @property
+    def found(self) -> int:
+        """The same and that of even * odd."""
+        return self.width + 1
 
     @property
     def joins(self) -> tuple[Join, ...]:
@@ -304,7 +309,6 @@ class DenseContext(Context):
     output: Output
     dsp: FastOutput
     segments: tuple[Segment, ...]  # blocks of output channels
-    lanes: tuple[Lane, ...]  # the vector
     element_factors: tuple[int, ...]  # elements' share in the sums of four channels, to be subtracted; (): no 4 bits
     outlines_pair_products: bool  # a function of its own finds the products of pairs with each other
     products: tuple[Join, ...]  # how elements join those
@@ -352,7 +356,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         output=packed.epilogue.output,
         dsp=dsp_output(op, packed),
         segments=segments,
-        lanes=ONE_LANE,
         element_factors=element_factors(packed) if packs else (),
         outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
         products=tuple(_joins(pair_products, 0 if is_sized else g.taps % 4, is_sized=is_sized)),

@@ -27,19 +27,6 @@ SHARED_CYCLES = 1 / 8  # a pair
 
 
 @dataclass(frozen=True)
-class Lane:
-    """A window of those that are summed at the same time, and the names of its sums and pairs in C."""
-
-    sum: str
-    pair: str
-    is_second: bool
-
-
-LANES = (Lane("a", "x", False), Lane("b", "z", True))
-ONE_LANE = (Lane("a", "x", False),)
-
-
-@dataclass(frozen=True)
 class Outputs:
     """How outputs lie in memory, in elements.
 

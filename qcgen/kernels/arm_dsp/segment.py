@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -18,6 +18,10 @@ Form = Literal["int16", "shared", "bytes", "nibbles"]
 
 GUARDED_BITS = 8
 """Of the word that tells a block's first channel: which of its channels have a guard band."""
+
+
+STEP_OPERATIONS = {"int16": 7.0, "shared": 6.4, "bytes": 14.0, "nibbles": 6.4}
+"""Of a step for two windows, for each channel."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,9 @@ class Segment(ChannelBlocks):
         return self.channel_at + (1 if self.tail.has_channel else 0)
 
     @property
-    def xs_round(self) -> int:
-        """How many words of two windows one round of the loop reads."""
-        return self.steps.unroll * (4 if self.form == "bytes" else 2)
+    def xs_loop(self) -> int:
+        """How many words of two windows the loop reads."""
+        return self.steps.count * self.steps.unroll * (4 if self.form == "bytes" else 2)
 
     @property
     def tells_guarded(self) -> bool:
@@ -159,12 +163,6 @@ class Segment(ChannelBlocks):
     def guarded_mask(self) -> int:
         """The lowest ``guarded_bits`` bits of a channel's word, set."""
         return (1 << GUARDED_BITS) - 1
-
-    @property
-    def channel_lines(self) -> tuple[range, ...]:
-        """The channels of a block, as many together as have room in a line of C for their sums."""
-        step = 2 if self.form == "shared" else self.width
-        return tuple(self.channels[c : c + step] for c in self.channels[::step])
 
     @property
     def tested(self) -> tuple[int, ...]:
@@ -187,33 +185,22 @@ class Segment(ChannelBlocks):
         return tuple((c, c + 1) for c in range(0, self.width - 1, 2))
 
     @property
-    def words(self) -> range:
-        """The words of weights that a step needs."""
-        channels = {"shared": 2, "nibbles": self.width}.get(self.form, 1)  # of a word
-        return range(self.width // channels)
-
-    @property
     def loads_in_row(self) -> bool:
         """Whether a step loads its pair and its first two words one by one: two instructions more, a cycle less."""
-        return self.for_speed and self.form != "bytes" and len(self.words) > 1
-
-    @property
-    def upper(self) -> tuple[int, ...]:
-        """The upper channel of each word that holds two."""
-        return tuple(2 * w for w in self.words)
-
-    @property
-    def lower(self) -> tuple[int, ...]:
-        """The lower channel of each word that holds two."""
-        return tuple(2 * w + 1 for w in self.words)
-
-    @property
-    def below(self) -> tuple[int, ...]:
-        """For each channel the lower one of its word."""
-        return tuple(c | 1 for c in self.channels)
+        return self.for_speed and self.width > {"int16": 1, "shared": 2}.get(self.form, self.width)
 
 
 Kind = TypeVar("Kind", bound=Segment)
+
+
+def step_operations(segments: Sequence[Segment]) -> dict[str, float]:
+    """What calls of the library's functions become, on average: so many steps of the blocks."""
+    loops = {
+        "dsp_steps_until": [(s, s.steps.unroll) for s in segments if s.steps.count > 1],
+        "dsp_steps": [(s, s.steps.behind) for s in segments if s.steps.behind],
+    }
+    operations = {name: [n * s.width * STEP_OPERATIONS[s.form] for s, n in each] for name, each in loops.items()}
+    return {name: sum(each) / len(each) for name, each in operations.items() if each}
 
 
 def segment_numbers(s: Segment) -> dict[str, int]:

@@ -13,8 +13,6 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.conv import passes_by_two
 from qcgen.kernels.arm_dsp.output import (
-    LANES,
-    Lane,
     Outputs,
     bias_text,
     certified,
@@ -87,7 +85,6 @@ class ShortWindowContext(Context):
     y: Outputs
     output: Output
     dsp: FastOutput
-    lanes: tuple[Lane, ...]  # the two windows
     is_unpacked: bool  # weights are bytes, which are widened
     words: range  # whole words of a window
     remainder: tuple[RemainderPair, ...]  # pairs of the elements behind them
@@ -145,7 +142,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         y=Outputs(op.y.dtype.c, 1, g.out_channels),
         output=output,
         dsp=dsp_output(op, packed),
-        lanes=LANES,
         is_unpacked=not is_wide,
         words=planned.words.copies,
         remainder=planned.remainder,

@@ -38,6 +38,8 @@ _MACRO = re.compile(r"^#define (\w+)(?:\([^)]*\))?((?:.*\\\n)*.*)$", re.MULTILIN
 _WITHOUT_CODE = re.compile(r"enum \{.*?\};|^\s*(?:const )?u?int\d+_t \w+(?:, \w+)*;$", re.MULTILINE | re.DOTALL)
 _OPERATOR = re.compile(r"[-+*&|^<>]=?|=|\?|\[")
 _CALL = re.compile(r"\b(\w+)\(")
+_STRUCT = re.compile(r"static const struct \w+ (\w+) = (\{.*?\});", re.DOTALL)
+_TAKEN = re.compile(r"&(\w+)")
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,11 @@ class _Text:
         self.owners: dict[str, int | None] = {}
         self._functions: dict[str, _FunctionText] = {}
         macros: dict[str, str] = {}
+        self._structs: dict[str, str] = {}
         for owner, own in texts.items():
             text = _compiled("".join(own))
             macros |= _MACRO.findall(text)
+            self._structs |= _STRUCT.findall(text)
             for each in functions(text):
                 self.owners[each.name] = owner
                 self._functions[each.name] = _function(each, macros)
@@ -152,11 +156,11 @@ class _Text:
         return places
 
     def _meaning(self, name: str) -> str:
-        """The body with what its functions mean in place of their names: equal for functions that gcc makes one."""
+        """The body with what its functions and structs are in place of their names: equal for those gcc makes one."""
         if not self._joins:
             return name
         if name not in self._meanings:
-            body = self._functions[name].body
+            body = _TAKEN.sub(lambda found: self._structs.get(found[1], found[0]), self._functions[name].body)
             meant = _CALL.sub(
                 lambda found: f"{self._meaning(found[1])}(" if found[1] in self._functions else found[0], body
             )

@@ -254,6 +254,13 @@ def test_functions_that_are_alike_are_one_that_is_called_from_several_places():
     assert list(_Text({0: texts[0]}).alone) == ["a"]
 
 
+def test_functions_that_hand_over_equal_structs_are_alike():
+    struct = "static const struct net_loop {0}_loop = {{\n    .taps = {1}\n}};\n"
+    text = f"{struct}NET_NOINLINE static int {{0}}_sums(int *x)\n{{{{\n    return net_sums(&{{0}}_loop, x);\n}}}}\n"
+    layers = (("a", 3), ("b", 3), ("c", 4))
+    assert list(_Text({name: [text.format(name, taps)] for name, taps in layers}).alone) == ["a_sums", "c_sums"]
+
+
 def test_a_function_of_the_library_that_is_folded_counts_what_the_kernel_says():
     library = "static NET_INLINE void net_sums_s8(int *x)\n{\n" + "    *x += 1;\n" * 30 + "}\n"
     texts = {None: [library], 0: ["static void a(void)\n{\n    net_sums_s8(a_x);\n    net_sums_s8(a_y);\n}\n"]}

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x4f0df75e
+#if DENSE_CORTEX_M0_HEADER_ID != 0x265978e4
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -73,8 +73,9 @@ struct dense_cortex_m0_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions; and
+   optimizes, which makes a layer's numbers constants. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define DENSE_CORTEX_M0_IS_THUMB1 1
 #else
 #define DENSE_CORTEX_M0_IS_THUMB1 0
@@ -93,53 +94,11 @@ typedef struct {
 
 #define DENSE_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
-#if DENSE_CORTEX_M0_IS_THUMB1
-/*
- * Instructions for sums of which two take part in ADCS: high_a and high_b are r6 and r7, total_a and total_b r12 and
- * lr. They begin at 0 and are stored at r0, which steps behind them.
- */
-#define DENSE_CORTEX_M0_SCALAR_START_LOW \
-    "movs r6, #0\n\t" \
-    "movs r7, #0\n\t" \
-    "mov r12, r6\n\t" \
-    "mov lr, r6\n\t"
-#define DENSE_CORTEX_M0_SCALAR_SUMS_LOW \
-    "mov r2, r12\n\t" \
-    "mov r3, r6\n\t" \
-    "mov r4, lr\n\t" \
-    "mov r5, r7\n\t" \
-    "stmia r0!, {r2, r3, r4, r5}\n\t"
-#endif
-
-#if DENSE_CORTEX_M0_IS_THUMB1
-/*
- * Adds a group of two elements as the function below does: r0 points at the words, r4 and r5 are the factors. ASRS
- * leaves the highest bit that it shifts out in the carry, which ADCS adds: this rounds without HALF.
- */
-#define DENSE_CORTEX_M0_SCALAR_BY_WORD2 \
-    DENSE_CORTEX_M0_SCALAR_BY_WORD("r12", "r6") DENSE_CORTEX_M0_SCALAR_BY_WORD("lr", "r7")
-#define DENSE_CORTEX_M0_SCALAR_BY_WORD(total, high) \
-    "ldmia r0!, {r2, r3}\n\t" \
-    "muls r2, r4, r2\n\t" \
-    "muls r3, r5, r3\n\t" \
-    "adds r2, r2, r3\n\t" \
-    "add " total ", r2\n\t" \
-    "asrs r2, r2, #16\n\t" \
-    "adcs " high ", r2\n\t"
-#else
-/* Adds a group of two elements: the first words of both, then the second ones, times a factor for each element. */
-static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_by_word2(
-    const int32_t *words, int32_t factor0, int32_t factor1, dense_cortex_m0_scalar_sums *sums)
-{
-    const int32_t a = words[0] * factor0 + words[1] * factor1;
-    const int32_t b = words[2] * factor0 + words[3] * factor1;
-
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)((a + DENSE_CORTEX_M0_SCALAR_HALF) >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)((b + DENSE_CORTEX_M0_SCALAR_HALF) >> 16);
-}
-#endif
+/* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+struct dense_cortex_m0_scalar_loop {
+    int32_t width, apart, size, groups, elements, rounds, rest;
+};
 
 /* (a * m >> word) + offset for an m whose bits from `word` on are the upper half of `halves`, the rest the lower one;
    a is so small that both products fit. */
@@ -156,6 +115,103 @@ static DENSE_CORTEX_M0_INLINE int32_t dense_cortex_m0_scalar_saturate_s8(int32_t
     return (int8_t)value == value ? value : (value >> 31) ^ 127; /* one comparison, not two */
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
+#endif
+}
+
+#if DENSE_CORTEX_M0_IS_THUMB1
+#define DENSE_CORTEX_M0_SCALAR_NUMBER /* .number: to r2; a literal would be out of reach */ \
+    ".macro .number count\n\t" \
+    ".if \\count > 65535\n\tmovs r2, #(\\count) >> 16\n\tlsls r2, r2, #8\n\tadds r2, #(\\count) >> 8 & 255\n\t" \
+    ".elseif \\count > 255\n\tmovs r2, #(\\count) >> 8\n\t.else\n\tmovs r2, #\\count\n\t.endif\n\t" \
+    ".if \\count > 255\n\tlsls r2, r2, #8\n\tadds r2, #(\\count) & 255\n\t.endif\n\t" \
+    ".endm\n\t"
+#endif
+
+#if DENSE_CORTEX_M0_IS_THUMB1
+/* Adds two words times r4 and r5. ASRS leaves the highest bit that it shifts out in the carry, which ADCS adds. */
+#define DENSE_CORTEX_M0_SCALAR_BY_WORD(total, high) \
+    "ldmia r0!, {r2, r3}\n\t" \
+    "muls r2, r4, r2\n\tmuls r3, r5, r3\n\tadds r2, r2, r3\n\t" \
+    "add " total ", r2\n\tasrs r2, r2, #16\n\tadcs " high ", r2\n\t"
+#endif
+
+/* The sums until `beyond`, all over the same words, in groups of two elements whose words are rounded each by itself,
+   without HALF: the first words of both lie side by side, then the second ones. Factors have 8, 16 or 32 bits, those of
+   16 two in a word. Returns where the next ones are. */
+static DENSE_CORTEX_M0_INLINE const void *dense_cortex_m0_scalar_sums_by_word(
+    const struct dense_cortex_m0_scalar_loop *loop, int32_t bits, const int32_t *words, const void *factors,
+    dense_cortex_m0_scalar_sums *sums, const dense_cortex_m0_scalar_sums *beyond)
+{
+#if DENSE_CORTEX_M0_IS_THUMB1
+    register const int32_t *r0 __asm__("r0") = words;
+    register const void *r1 __asm__("r1") = factors;
+    register dense_cortex_m0_scalar_sums *r2 __asm__("r2") = sums;
+    register const dense_cortex_m0_scalar_sums *r3 __asm__("r3") = beyond;
+
+    /* One statement, because it takes all registers. On the stack: r0, r2, r3, and where whole rounds end. */
+    __asm__ volatile(
+        ".syntax unified\n\t"
+        "push {r0, r2, r3, r4, r5, r6, r7}\n\t"
+        DENSE_CORTEX_M0_SCALAR_NUMBER
+        ".macro .groups elements, bits\n\t"
+        ".set .Lat, 0\n\t"
+        ".rept \\elements / 2\n\t"
+        ".if \\bits == 8\n\t"
+        "ldrb r4, [r1, #.Lat]\n\tsxtb r4, r4\n\tldrb r5, [r1, #.Lat + 1]\n\tsxtb r5, r5\n\t"
+        ".set .Lat, .Lat + 2\n\t"
+        ".elseif \\bits == 16\n\t"
+        "ldmia r1!, {r5}\n\tsxth r4, r5\n\tasrs r5, r5, #16\n\t"
+        ".else\n\tldmia r1!, {r4, r5}\n\t.endif\n\t"
+        DENSE_CORTEX_M0_SCALAR_BY_WORD("r12", "r6") DENSE_CORTEX_M0_SCALAR_BY_WORD("lr", "r7")
+        ".endr\n\t"
+        ".if .Lat\n\tadds r1, #.Lat\n\t.endif\n\t"
+        ".endm\n\t"
+        ".if %c[rounds] > 1\n\t"
+        ".number (%c[rounds]*%c[elements])\n\tlsls r2, r2, #3\n\tadds r2, r2, r0\n\tstr r2, [sp, #12]\n\t"
+        ".endif\n"
+        "1:\n\t"
+        "movs r6, #0\n\tmovs r7, #0\n\tmov r12, r6\n\tmov lr, r6\n"
+        "2:\n\t"
+        ".groups %c[elements], %c[bits]\n\t"
+        ".if %c[rounds] > 1\n\t"
+        "ldr r2, [sp, #12]\n\tcmp r0, r2\n\tbeq 2f\n\tb 2b\n"
+        "2:\n\t"
+        ".endif\n\t"
+        ".groups %c[rest], %c[bits]\n\t"
+        ".purgem .number\n\t.purgem .groups\n\t"
+        "ldr r0, [sp, #4]\n\t"
+        "mov r2, r12\n\tmov r3, r6\n\tmov r4, lr\n\tmov r5, r7\n\tstmia r0!, {r2, r3, r4, r5}\n\t"
+        "str r0, [sp, #4]\n\t"
+        "ldr r2, [sp, #8]\n\tcmp r0, r2\n\tbeq 1f\n\t"
+        "ldr r0, [sp]\n\tb 1b\n"
+        "1:\n\t"
+        "pop {r0, r2, r3, r4, r5, r6, r7}"
+        : "+&l"(r0), "+&l"(r1), "+&l"(r2), "+l"(r3)
+        : [elements] "i"(loop->elements), [rounds] "i"(loop->rounds), [rest] "i"(loop->rest), [bits] "i"(bits)
+        : "r4", "r12", "lr", "cc", "memory");
+    return r1;
+#else
+    do {
+        const int32_t *w = words;
+        dense_cortex_m0_scalar_sums s = { 0, 0, 0, 0 };
+
+        for (int32_t k = 0; k < loop->groups; k++) {
+            const int8_t *const bytes = factors;
+            const int32_t *const whole = factors;
+            const int32_t first = bits == 8 ? bytes[0] : bits == 16 ? (int16_t)whole[0] : whole[0];
+            const int32_t second = bits == 8 ? bytes[1] : bits == 16 ? whole[0] >> 16 : whole[1];
+            const int32_t a = w[0] * first + w[1] * second, b = w[2] * first + w[3] * second;
+
+            s.total_a += (uint32_t)a;
+            s.high_a += (uint32_t)((a + DENSE_CORTEX_M0_SCALAR_HALF) >> 16);
+            s.total_b += (uint32_t)b;
+            s.high_b += (uint32_t)((b + DENSE_CORTEX_M0_SCALAR_HALF) >> 16);
+            factors = bytes + bits / 4;
+            w += 4;
+        }
+        *sums++ = s;
+    } while (sums != beyond);
+    return factors;
 #endif
 }
 
@@ -217,46 +273,19 @@ DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_widen(const int8_t *
     elements[3] = 0;
 }
 
+DENSE_CORTEX_M0_CONST_ATTR static const struct dense_cortex_m0_scalar_loop dense_cortex_m0_conv1_loop = {
+    .width = 1, .size = 2, .groups = 6, .elements = 12, .rounds = 1,
+};
+
 /*
  * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
  * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m0_scalar_sums.
  * Whatever the input is, the products of two elements add up to -32385 to 32385: within 16 bits.
  */
-
-/* The sums of four output channels. */
 DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_sums(
-    const int32_t *elements, const int32_t *weights, dense_cortex_m0_scalar_sums *sums)
+    const int32_t *weights, const int32_t *x, dense_cortex_m0_scalar_sums *sums)
 {
-#if DENSE_CORTEX_M0_IS_THUMB1
-    register const int32_t *r0 __asm__("r0") = weights;
-    register const int32_t *r1 __asm__("r1") = elements;
-    register dense_cortex_m0_scalar_sums *r2 __asm__("r2") = sums;
-
-    /* One statement, because it takes all registers. */
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        "push {r2, r4, r5, r6, r7}\n\t"
-        DENSE_CORTEX_M0_SCALAR_START_LOW
-        ".rept 6\n\t"
-        "ldmia r1!, {r4, r5}\n\t"
-        DENSE_CORTEX_M0_SCALAR_BY_WORD2
-        ".endr\n\t"
-        "pop {r0}\n\t"
-        DENSE_CORTEX_M0_SCALAR_SUMS_LOW
-        "pop {r4, r5, r6, r7}"
-        : "+l"(r0), "+l"(r1), "+l"(r2)
-        :
-        : "r3", "r12", "lr", "cc", "memory");
-#else
-    dense_cortex_m0_scalar_sums s = { 0, 0, 0, 0 };
-
-    for (int32_t k = 0; k < 6; k++) {
-        dense_cortex_m0_scalar_by_word2(weights, elements[0], elements[1], &s);
-        elements += 2;
-        weights += 4;
-    }
-    *sums = s;
-#endif
+    (void)dense_cortex_m0_scalar_sums_by_word(&dense_cortex_m0_conv1_loop, 32, weights, x, sums, sums + 1);
 }
 
 /* dense_cortex_m0_conv1: one image. */
@@ -270,7 +299,7 @@ DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_image(
     DENSE_CORTEX_M0_MOVED(weights); /* no constant to the function of the sums: its assembly leaves none within reach */
     dense_cortex_m0_conv1_widen(x, elements);
     for (int32_t m = 0; m < WHOLE; m += 4) {
-        dense_cortex_m0_conv1_sums(elements, weights, &sums);
+        dense_cortex_m0_conv1_sums(weights, elements, &sums);
         weights += BLOCK_WORDS;
 
         const int32_t acc_a = (int32_t)((uint32_t)dense_cortex_m0_conv1_bias[m] + sums.total_a - (sums.high_a << 16));

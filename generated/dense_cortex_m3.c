@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x75b7b713
+#if DENSE_CORTEX_M3_HEADER_ID != 0xb0b91166
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -106,6 +106,16 @@ typedef struct {
 
 #define DENSE_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
+/* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+struct dense_cortex_m3_scalar_loop {
+    int32_t width, apart, size, groups, elements, rounds, rest;
+};
+
+/* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */
+typedef void dense_cortex_m3_scalar_add(const struct dense_cortex_m3_scalar_loop *loop, const int32_t **words,
+    const void **factors, int32_t size, dense_cortex_m3_scalar_sums *sums);
+
 #if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
 /*
  * Adds a group of elements by LDM and by MLA that starts at HALF, which compilers do not generate here; its sums are r8
@@ -150,8 +160,8 @@ typedef struct {
 #endif
 
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight that is a word. Both pointers step on. */
-static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(
-    const int32_t **pairs, const int32_t **weights, int32_t size, dense_cortex_m3_scalar_sums *sums)
+static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(const struct dense_cortex_m3_scalar_loop *loop,
+    const int32_t **pairs, const void **weights, int32_t size, dense_cortex_m3_scalar_sums *sums)
 {
 #if DENSE_CORTEX_M3_IS_ARMV7_M && !defined(DENSE_CORTEX_M3_KEEP_R9)
     int32_t w, v;
@@ -173,20 +183,22 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_group_of_words(
             [w] "=&r"(w), [v] "=&r"(v));
     }
 #else
+    const int32_t *const w = *weights;
     int32_t a = DENSE_CORTEX_M3_SCALAR_HALF, b = DENSE_CORTEX_M3_SCALAR_HALF;
 
     DENSE_CORTEX_M3_UNROLLED
     for (int32_t k = 0; k < size; k++) {
-        a += (*pairs)[2 * k] * (*weights)[k];
-        b += (*pairs)[2 * k + 1] * (*weights)[k];
+        a += (*pairs)[2 * k] * w[k];
+        b += (*pairs)[2 * k + 1] * w[k];
     }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
-    *weights += size;
+    *weights = w + size;
 #endif
+    (void)loop;
 }
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
@@ -203,6 +215,62 @@ static DENSE_CORTEX_M3_INLINE int32_t dense_cortex_m3_scalar_saturate_s8(int32_t
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
+}
+
+/* The sums over a window that begins at `words`. Factors step behind what is read. */
+static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_window(const struct dense_cortex_m3_scalar_loop *loop,
+    const int32_t *words, const void **factors, dense_cortex_m3_scalar_sums *sums, dense_cortex_m3_scalar_add *add)
+{
+    const int32_t *const end = words + 2 * loop->rounds * loop->elements;
+    const uint32_t less = 0u - (uint32_t)loop->groups * DENSE_CORTEX_M3_SCALAR_HALF; /* HALF once for each group */
+    dense_cortex_m3_scalar_sums s[4] =
+        { { less, 0, less, 0 }, { less, 0, less, 0 }, { less, 0, less, 0 }, { less, 0, less, 0 } };
+
+    if (loop->rounds > 0) {
+        do {
+            DENSE_CORTEX_M3_UNROLLED
+            for (int32_t k = 0; k < loop->elements; k += loop->size) {
+                add(loop, &words, factors, loop->size, s);
+            }
+        } while (loop->rounds > 1 && words != end);
+    }
+    DENSE_CORTEX_M3_UNROLLED
+    for (int32_t k = loop->size; k <= loop->rest; k += loop->size) {
+        add(loop, &words, factors, loop->size, s);
+    }
+    DENSE_CORTEX_M3_UNROLLED
+    for (int32_t n = loop->size / 2; n > 0; n /= 2) {
+        if ((loop->rest & n) != 0) {
+            add(loop, &words, factors, n, s);
+        }
+    }
+    sums[0] = s[0];
+    if (loop->width > 1) {
+        sums[1] = s[1];
+    }
+    if (loop->width > 2) {
+        sums[2] = s[2];
+        sums[3] = s[3];
+    }
+}
+
+/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+   Returns where the next factors are. */
+static DENSE_CORTEX_M3_INLINE const void *dense_cortex_m3_scalar_sums_of(const struct dense_cortex_m3_scalar_loop *loop,
+    const struct dense_cortex_m3_scalar_loop *large, const int32_t *words, const void *factors, const uint8_t *is_large,
+    dense_cortex_m3_scalar_sums *sums, const dense_cortex_m3_scalar_sums *beyond, dense_cortex_m3_scalar_add *add)
+{
+    do {
+        dense_cortex_m3_scalar_sums *const own = sums;
+
+        sums += loop->width;
+        if (large != loop && *is_large++ != 0) {
+            dense_cortex_m3_scalar_window(large, words, &factors, own, add);
+        } else {
+            dense_cortex_m3_scalar_window(loop, words, &factors, own, add);
+        }
+    } while (sums != beyond);
+    return factors;
 }
 
 /*
@@ -256,6 +324,10 @@ DENSE_CORTEX_M3_CODE_ATTR static void dense_cortex_m3_conv1_widen(const int8_t *
     elements[2] = x[2];
 }
 
+DENSE_CORTEX_M3_CONST_ATTR static const struct dense_cortex_m3_scalar_loop dense_cortex_m3_conv1_loop = {
+    .width = 1, .size = 2, .groups = 6, .elements = 8, .rounds = 1, .rest = 3,
+};
+
 /*
  * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
  * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m3_scalar_sums.
@@ -264,16 +336,8 @@ DENSE_CORTEX_M3_CODE_ATTR static void dense_cortex_m3_conv1_widen(const int8_t *
 DENSE_CORTEX_M3_NOINLINE static void dense_cortex_m3_conv1_sums(
     const int32_t *weights, const int32_t *x, dense_cortex_m3_scalar_sums *sums)
 {
-    const uint32_t less = 0u - 6u * DENSE_CORTEX_M3_SCALAR_HALF; /* HALF once for each group */
-    dense_cortex_m3_scalar_sums s0 = { less, 0, less, 0 };
-
-    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
-    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
-    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
-    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
-    dense_cortex_m3_scalar_group_of_words(&weights, &x, 2, &s0);
-    dense_cortex_m3_scalar_group_of_words(&weights, &x, 1, &s0);
-    *sums = s0;
+    (void)dense_cortex_m3_scalar_sums_of(&dense_cortex_m3_conv1_loop, &dense_cortex_m3_conv1_loop, weights, x, 0, sums,
+        sums + 1, dense_cortex_m3_scalar_group_of_words);
 }
 
 /* dense_cortex_m3_conv1: one image. */

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x035d6512
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x6e044b6f
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -93,6 +93,16 @@ typedef struct {
 } dense_of_eight_rv32imc_scalar_sums;
 
 #define DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF INT32_C(0x8000)
+
+/* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+struct dense_of_eight_rv32imc_scalar_loop {
+    int32_t width, apart, size, groups, elements, rounds, rest;
+};
+
+/* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */
+typedef void dense_of_eight_rv32imc_scalar_add(const struct dense_of_eight_rv32imc_scalar_loop *loop,
+    const int32_t **words, const void **factors, int32_t size, dense_of_eight_rv32imc_scalar_sums *sums);
 
 #if DENSE_OF_EIGHT_RV32IMC_IS_RV32M
 /*
@@ -216,6 +226,19 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words(
 #endif
 }
 
+/* The same to two sums, whose words lie apart. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_words_of_two(
+    const struct dense_of_eight_rv32imc_scalar_loop *loop, const int32_t **words, const void **elements, int32_t size,
+    dense_of_eight_rv32imc_scalar_sums *sums)
+{
+    const int8_t *const x = *elements;
+
+    dense_of_eight_rv32imc_scalar_words(*words, x, size, &sums[0]);
+    dense_of_eight_rv32imc_scalar_words(*words + loop->apart, x, size, &sums[1]);
+    *words += 2 * size;
+    *elements = x + size;
+}
+
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static DENSE_OF_EIGHT_RV32IMC_INLINE int32_t dense_of_eight_rv32imc_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -226,6 +249,65 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE int32_t dense_of_eight_rv32imc_scalar_scale
 static DENSE_OF_EIGHT_RV32IMC_INLINE int32_t dense_of_eight_rv32imc_scalar_saturate_s8(int32_t value)
 {
     return value < -128 ? -128 : value > 127 ? 127 : value;
+}
+
+/* The sums over a window that begins at `words`. Factors step behind what is read. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_window(
+    const struct dense_of_eight_rv32imc_scalar_loop *loop, const int32_t *words, const void **factors,
+    dense_of_eight_rv32imc_scalar_sums *sums, dense_of_eight_rv32imc_scalar_add *add)
+{
+    const int32_t *const end = words + 2 * loop->rounds * loop->elements;
+    /* HALF once for each group */
+    const uint32_t less = 0u - (uint32_t)loop->groups * DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF;
+    dense_of_eight_rv32imc_scalar_sums s[4] =
+        { { less, 0, less, 0 }, { less, 0, less, 0 }, { less, 0, less, 0 }, { less, 0, less, 0 } };
+
+    if (loop->rounds > 0) {
+        do {
+            DENSE_OF_EIGHT_RV32IMC_UNROLLED
+            for (int32_t k = 0; k < loop->elements; k += loop->size) {
+                add(loop, &words, factors, loop->size, s);
+            }
+        } while (loop->rounds > 1 && words != end);
+    }
+    DENSE_OF_EIGHT_RV32IMC_UNROLLED
+    for (int32_t k = loop->size; k <= loop->rest; k += loop->size) {
+        add(loop, &words, factors, loop->size, s);
+    }
+    DENSE_OF_EIGHT_RV32IMC_UNROLLED
+    for (int32_t n = loop->size / 2; n > 0; n /= 2) {
+        if ((loop->rest & n) != 0) {
+            add(loop, &words, factors, n, s);
+        }
+    }
+    sums[0] = s[0];
+    if (loop->width > 1) {
+        sums[1] = s[1];
+    }
+    if (loop->width > 2) {
+        sums[2] = s[2];
+        sums[3] = s[3];
+    }
+}
+
+/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+   Returns where the next factors are. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE const void *dense_of_eight_rv32imc_scalar_sums_of(
+    const struct dense_of_eight_rv32imc_scalar_loop *loop, const struct dense_of_eight_rv32imc_scalar_loop *large,
+    const int32_t *words, const void *factors, const uint8_t *is_large, dense_of_eight_rv32imc_scalar_sums *sums,
+    const dense_of_eight_rv32imc_scalar_sums *beyond, dense_of_eight_rv32imc_scalar_add *add)
+{
+    do {
+        dense_of_eight_rv32imc_scalar_sums *const own = sums;
+
+        sums += loop->width;
+        if (large != loop && *is_large++ != 0) {
+            dense_of_eight_rv32imc_scalar_window(large, words, &factors, own, add);
+        } else {
+            dense_of_eight_rv32imc_scalar_window(loop, words, &factors, own, add);
+        }
+    } while (sums != beyond);
+    return factors;
 }
 
 /*
@@ -262,6 +344,11 @@ DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_con
     return (int8_t)dense_of_eight_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 }
 
+DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const struct dense_of_eight_rv32imc_scalar_loop
+    dense_of_eight_rv32imc_conv1_loop = {
+    .width = 2, .apart = 22, .size = 4, .groups = 4, .elements = 8, .rounds = 1, .rest = 3,
+};
+
 /*
  * A matrix times a vector, eight output channels at a time, two blocks of four. A word of the table holds the weights
  * of two channels for the same element, low + high * 2^16: times the element it is two products, see
@@ -271,24 +358,8 @@ DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_con
 DENSE_OF_EIGHT_RV32IMC_NOINLINE static void dense_of_eight_rv32imc_conv1_sums(
     const int32_t *weights, const int8_t *x, dense_of_eight_rv32imc_scalar_sums *sums)
 {
-    const uint32_t less = 0u - 4u * DENSE_OF_EIGHT_RV32IMC_SCALAR_HALF; /* HALF once for each group */
-    dense_of_eight_rv32imc_scalar_sums s0 = { less, 0, less, 0 };
-    dense_of_eight_rv32imc_scalar_sums s1 = { less, 0, less, 0 };
-    const int32_t *others = weights + 22;
-
-    dense_of_eight_rv32imc_scalar_words(weights, x, 4, &s0);
-    dense_of_eight_rv32imc_scalar_words(others, x, 4, &s1);
-    dense_of_eight_rv32imc_scalar_words(weights + 2 * 4, x + 4, 4, &s0);
-    dense_of_eight_rv32imc_scalar_words(others + 2 * 4, x + 4, 4, &s1);
-    weights += 2 * 8;
-    others += 2 * 8;
-    x += 8;
-    dense_of_eight_rv32imc_scalar_words(weights, x, 2, &s0);
-    dense_of_eight_rv32imc_scalar_words(others, x, 2, &s1);
-    dense_of_eight_rv32imc_scalar_words(weights + 2 * 2, x + 2, 1, &s0);
-    dense_of_eight_rv32imc_scalar_words(others + 2 * 2, x + 2, 1, &s1);
-    sums[0] = s0;
-    sums[1] = s1;
+    (void)dense_of_eight_rv32imc_scalar_sums_of(&dense_of_eight_rv32imc_conv1_loop, &dense_of_eight_rv32imc_conv1_loop,
+        weights, x, 0, sums, sums + 2, dense_of_eight_rv32imc_scalar_words_of_two);
 }
 
 /* dense_of_eight_rv32imc_conv1: one image. */

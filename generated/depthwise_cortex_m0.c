@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xcf1ea046
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xecc630ad
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -92,8 +92,9 @@ struct depthwise_cortex_m0_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions; and
+   optimizes, which makes a layer's numbers constants. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define DEPTHWISE_CORTEX_M0_IS_THUMB1 1
 #else
 #define DEPTHWISE_CORTEX_M0_IS_THUMB1 0

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x17f47fa6
+#if NARROW_CORTEX_M0_HEADER_ID != 0x6fd910ae
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -98,8 +98,9 @@ static NARROW_CORTEX_M0_INLINE int32_t narrow_cortex_m0_bounded(int32_t value, i
     return value < low ? low : value > high ? high : value;
 }
 
-/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions; and
+   optimizes, which makes a layer's numbers constants. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define NARROW_CORTEX_M0_IS_THUMB1 1
 #else
 #define NARROW_CORTEX_M0_IS_THUMB1 0
@@ -117,6 +118,16 @@ typedef struct {
 } narrow_cortex_m0_scalar_sums;
 
 #define NARROW_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
+
+/* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+struct narrow_cortex_m0_scalar_loop {
+    int32_t width, apart, size, groups, elements, rounds, rest;
+};
+
+/* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */
+typedef void narrow_cortex_m0_scalar_add(const struct narrow_cortex_m0_scalar_loop *loop, const int32_t **words,
+    const void **factors, int32_t size, narrow_cortex_m0_scalar_sums *sums);
 
 #if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
 /*
@@ -150,76 +161,182 @@ typedef struct {
     "mov r5, r11\n\t"
 #endif
 
-#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
-/* Adds a group of elements, two words each, times weights of which the first one lies k, a string, behind `bytes`. */
-#define NARROW_CORTEX_M0_SCALAR_GROUP1(k) \
-    "ldmia %[words]!, {r2, r3}\n\t" \
-    NARROW_CORTEX_M0_SCALAR_FIRST(k) \
-    NARROW_CORTEX_M0_SCALAR_JOIN
-#define NARROW_CORTEX_M0_SCALAR_GROUP2(k) \
-    NARROW_CORTEX_M0_SCALAR_TWO(k) \
-    NARROW_CORTEX_M0_SCALAR_JOIN
-#define NARROW_CORTEX_M0_SCALAR_GROUP4(k) \
-    NARROW_CORTEX_M0_SCALAR_TWO(k) \
-    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 2") \
-    NARROW_CORTEX_M0_SCALAR_JOIN
-#define NARROW_CORTEX_M0_SCALAR_GROUP8(k) \
-    NARROW_CORTEX_M0_SCALAR_TWO(k) \
-    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 2") \
-    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 4") \
-    NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k " + 6") \
-    NARROW_CORTEX_M0_SCALAR_JOIN
-#define NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
-    "ldrb %[w], [%[bytes], #" k "]\n\t" \
-    "sxtb %[w], %[w]\n\t"
-#define NARROW_CORTEX_M0_SCALAR_FIRST(k) \
-    NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
-    "muls r2, %[w], r2\n\t" \
-    "muls r3, %[w], r3\n\t"
-#define NARROW_CORTEX_M0_SCALAR_LATER(k) \
-    NARROW_CORTEX_M0_SCALAR_WEIGHT(k) \
-    "muls r4, %[w], r4\n\t" \
-    "muls r5, %[w], r5\n\t" \
-    "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t"
-#define NARROW_CORTEX_M0_SCALAR_TWO(k) \
-    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
-    NARROW_CORTEX_M0_SCALAR_FIRST(k) \
-    NARROW_CORTEX_M0_SCALAR_LATER(k " + 1")
-#define NARROW_CORTEX_M0_SCALAR_NEXT_TWO(k) \
-    "ldmia %[words]!, {r4, r5}\n\t" \
-    NARROW_CORTEX_M0_SCALAR_LATER(k) \
-    "ldmia %[words]!, {r4, r5}\n\t" \
-    NARROW_CORTEX_M0_SCALAR_LATER(k " + 1")
-#define NARROW_CORTEX_M0_SCALAR_JOIN \
-    "add r2, r12\n\t" \
-    "add r3, r12\n\t" \
-    "add r8, r2\n\t" \
-    "asrs r2, r2, #16\n\t" \
-    "add r9, r2\n\t" \
-    "add r10, r3\n\t" \
-    "asrs r3, r3, #16\n\t" \
-    "add r11, r3\n\t"
-#else
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight. Both pointers step behind what is read. */
-static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group(
-    const int32_t **pairs, const int8_t **weights, int32_t size, narrow_cortex_m0_scalar_sums *sums)
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group(const struct narrow_cortex_m0_scalar_loop *loop,
+    const int32_t **pairs, const void **weights, int32_t size, narrow_cortex_m0_scalar_sums *sums)
 {
+    const int8_t *const w = *weights;
     int32_t a = NARROW_CORTEX_M0_SCALAR_HALF, b = NARROW_CORTEX_M0_SCALAR_HALF;
 
     NARROW_CORTEX_M0_UNROLLED
     for (int32_t k = 0; k < size; k++) {
-        a += (*pairs)[2 * k] * (*weights)[k];
-        b += (*pairs)[2 * k + 1] * (*weights)[k];
+        a += (*pairs)[2 * k] * w[k];
+        b += (*pairs)[2 * k + 1] * w[k];
     }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
-    *weights += size;
+    *weights = w + size;
+    (void)loop;
+}
+
+#if NARROW_CORTEX_M0_IS_THUMB1
+#define NARROW_CORTEX_M0_SCALAR_NUMBER /* .number: to r2; a literal would be out of reach */ \
+    ".macro .number count\n\t" \
+    ".if \\count > 65535\n\tmovs r2, #(\\count) >> 16\n\tlsls r2, r2, #8\n\tadds r2, #(\\count) >> 8 & 255\n\t" \
+    ".elseif \\count > 255\n\tmovs r2, #(\\count) >> 8\n\t.else\n\tmovs r2, #\\count\n\t.endif\n\t" \
+    ".if \\count > 255\n\tlsls r2, r2, #8\n\tadds r2, #(\\count) & 255\n\t.endif\n\t" \
+    ".endm\n\t"
+#endif
+
+#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
+/* Macros of the assembler. Elements have two words each, at `words`, and weights are bytes. */
+#define NARROW_CORTEX_M0_SCALAR_TIMES(a, b) /* the next weight */ \
+    "ldrb %[w], [%[bytes], #.Lat]\n\t" \
+    "sxtb %[w], %[w]\n\t" \
+    ".set .Lat, .Lat + 1\n\t" \
+    "muls " a ", %[w], " a "\n\tmuls " b ", %[w], " b "\n\t"
+#define NARROW_CORTEX_M0_SCALAR_ADD "adds r2, r2, r4\n\tadds r3, r3, r5\n\t"
+#define NARROW_CORTEX_M0_SCALAR_GROUPS /* .groups: adds elements in groups of `size`, the last ones smaller */ \
+    ".macro .groups elements, size\n\t" \
+    ".set .Lat, 0\n\t" \
+    ".irp each, 8, 4, 2, 1\n\t" \
+    ".if \\size >= \\each\n\t" \
+    ".rept (\\elements - .Lat) / \\each\n\t" \
+    ".if \\each == 1\n\t" \
+    "ldmia %[words]!, {r2, r3}\n\t" NARROW_CORTEX_M0_SCALAR_TIMES("r2", "r3") \
+    ".else\n\t" \
+    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" NARROW_CORTEX_M0_SCALAR_TIMES("r2", "r3") \
+    NARROW_CORTEX_M0_SCALAR_TIMES("r4", "r5") NARROW_CORTEX_M0_SCALAR_ADD \
+    ".endif\n\t" \
+    ".rept (\\each - 1) / 2 * 2\n\t" \
+    "ldmia %[words]!, {r4, r5}\n\t" NARROW_CORTEX_M0_SCALAR_TIMES("r4", "r5") NARROW_CORTEX_M0_SCALAR_ADD \
+    ".endr\n\t" \
+    "add r2, r12\n\tadd r3, r12\n\t" \
+    "add r8, r2\n\tasrs r2, r2, #16\n\tadd r9, r2\n\t" \
+    "add r10, r3\n\tasrs r3, r3, #16\n\tadd r11, r3\n\t" \
+    ".endr\n\t" \
+    ".endif\n\t" \
+    ".endr\n\t" \
+    ".if \\elements\n\t" \
+    "adds %[bytes], #\\elements\n\t" \
+    ".endif\n\t" \
+    ".endm\n\t"
+#define NARROW_CORTEX_M0_SCALAR_WINDOW /* .window: the sums of one; back leads a branch that reaches 2 KiB */ \
+    ".macro .window size, groups, elements, rounds, rest\n\t" \
+    ".number \\groups\n\tlsls r2, r2, #15\n\tnegs r2, r2\n\t" /* less HALF once for each group */ \
+    NARROW_CORTEX_M0_SCALAR_START \
+    ".if \\rounds > 1\n\t" \
+    ".number (\\rounds*\\elements)\n\tlsls r2, r2, #3\n\tadd r2, %[words]\n\tmov lr, r2\n" \
+    "2:\n\t" \
+    ".endif\n\t" \
+    ".groups \\elements, \\size\n\t" \
+    ".if \\rounds > 1\n\t" \
+    "cmp %[words], lr\n\tbeq 2f\n\tb 2b\n" \
+    "2:\n\t" \
+    ".endif\n\t" \
+    ".groups \\rest, \\size\n\t" \
+    ".endm\n\t"
+#else
+/* The sums over a window that begins at `words`. Factors step behind what is read. */
+static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_window(const struct narrow_cortex_m0_scalar_loop *loop,
+    const int32_t *words, const void **factors, narrow_cortex_m0_scalar_sums *sums, narrow_cortex_m0_scalar_add *add)
+{
+    const int32_t *const end = words + 2 * loop->rounds * loop->elements;
+    const uint32_t less = 0u - (uint32_t)loop->groups * NARROW_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
+    narrow_cortex_m0_scalar_sums s[4] =
+        { { less, 0, less, 0 }, { less, 0, less, 0 }, { less, 0, less, 0 }, { less, 0, less, 0 } };
+
+    if (loop->rounds > 0) {
+        do {
+            NARROW_CORTEX_M0_UNROLLED
+            for (int32_t k = 0; k < loop->elements; k += loop->size) {
+                add(loop, &words, factors, loop->size, s);
+            }
+        } while (loop->rounds > 1 && words != end);
+    }
+    NARROW_CORTEX_M0_UNROLLED
+    for (int32_t k = loop->size; k <= loop->rest; k += loop->size) {
+        add(loop, &words, factors, loop->size, s);
+    }
+    NARROW_CORTEX_M0_UNROLLED
+    for (int32_t n = loop->size / 2; n > 0; n /= 2) {
+        if ((loop->rest & n) != 0) {
+            add(loop, &words, factors, n, s);
+        }
+    }
+    sums[0] = s[0];
+    if (loop->width > 1) {
+        sums[1] = s[1];
+    }
+    if (loop->width > 2) {
+        sums[2] = s[2];
+        sums[3] = s[3];
+    }
 }
 #endif
+
+/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+   Returns where the next factors are. */
+static NARROW_CORTEX_M0_INLINE const void *narrow_cortex_m0_scalar_sums_of(
+    const struct narrow_cortex_m0_scalar_loop *loop, const struct narrow_cortex_m0_scalar_loop *large,
+    const int32_t *words, const void *factors, const uint8_t *is_large, narrow_cortex_m0_scalar_sums *sums,
+    const narrow_cortex_m0_scalar_sums *beyond, narrow_cortex_m0_scalar_add *add)
+{
+#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
+    register const int32_t *r2 __asm__("r2") = words;
+    register narrow_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
+    register const narrow_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;
+    register const uint8_t *r5 __asm__("r5") = is_large;
+    int32_t w;
+
+    /* One statement, because gcc keeps nothing in r8 to r11 for others when it optimizes for size. */
+    __asm__ volatile(
+        ".syntax unified\n\t"
+        NARROW_CORTEX_M0_SCALAR_KEEP
+        NARROW_CORTEX_M0_SCALAR_NUMBER NARROW_CORTEX_M0_SCALAR_GROUPS NARROW_CORTEX_M0_SCALAR_WINDOW
+        "movs %[w], #128\n\tlsls %[w], %[w], #8\n\tmov r12, %[w]\n"
+        "1:\n\t"
+        "ldr %[words], [sp, #16]\n\t"
+        ".if %c[is_mixed]\n\t"
+        "ldr r2, [sp, #28]\n\tldrb %[w], [r2]\n\tadds r2, r2, #1\n\tstr r2, [sp, #28]\n\t"
+        "cmp %[w], #0\n\tbne 3f\n\tb 4f\n"
+        "3:\n\t"
+        ".window %c[large_size], %c[large_groups], %c[large_elements], %c[large_rounds], %c[large_rest]\n\t"
+        "b 5f\n"
+        "4:\n\t"
+        ".endif\n\t"
+        ".window %c[size], %c[groups], %c[elements], %c[rounds], %c[rest]\n"
+        "5:\n\t"
+        NARROW_CORTEX_M0_SCALAR_SUMS
+        "ldr %[w], [sp, #20]\n\tstmia %[w]!, {r2, r3, r4, r5}\n\tstr %[w], [sp, #20]\n\t"
+        "ldr r2, [sp, #24]\n\tcmp %[w], r2\n\tbeq 1f\n\tb 1b\n"
+        "1:\n\t"
+        ".purgem .number\n\t.purgem .groups\n\t.purgem .window\n\t"
+        NARROW_CORTEX_M0_SCALAR_RESTORE
+        : [words] "=&l"(words), [bytes] "+&l"(factors), [w] "=&l"(w), "+l"(r2), "+l"(r3), "+l"(r4), "+l"(r5)
+        : [size] "i"(loop->size), [groups] "i"(loop->groups), [elements] "i"(loop->elements),
+          [rounds] "i"(loop->rounds), [rest] "i"(loop->rest), [large_size] "i"(large->size),
+          [large_groups] "i"(large->groups), [large_elements] "i"(large->elements),
+          [large_rounds] "i"(large->rounds), [large_rest] "i"(large->rest), [is_mixed] "i"(large != loop)
+        : "r12", "lr", "cc", "memory");
+    (void)add;
+#else
+    do {
+        narrow_cortex_m0_scalar_sums *const own = sums;
+
+        sums += loop->width;
+        if (large != loop && *is_large++ != 0) {
+            narrow_cortex_m0_scalar_window(large, words, &factors, own, add);
+        } else {
+            narrow_cortex_m0_scalar_window(loop, words, &factors, own, add);
+        }
+    } while (sums != beyond);
+#endif
+    return factors;
+}
 
 /* Widens elements of two pixels to words, a + b * 2^16 less `both`. They are every second one of `pairs`, or, by word,
    every second pair, of which `half` is that of the first element. */
@@ -328,6 +445,10 @@ NARROW_CORTEX_M0_NOINLINE static void narrow_cortex_m0_conv1_widen(
     narrow_cortex_m0_scalar_widen_s8(first, second, RUNS, RUN, ROUND, BY_WORD, 0, pairs);
 }
 
+NARROW_CORTEX_M0_CONST_ATTR static const struct narrow_cortex_m0_scalar_loop narrow_cortex_m0_conv1_loop1 = {
+    .width = 1, .size = 4, .groups = 1, .elements = 4, .rounds = 1,
+};
+
 /*
  * The sums of blocks of 1 output channel for four pixels, until `beyond`; returns where the next weights are.
  * Whatever the input is, the products of 4 elements add up to -15471 to 15384: within 16 bits.
@@ -336,54 +457,8 @@ NARROW_CORTEX_M0_NOINLINE static const int8_t *narrow_cortex_m0_conv1_sums1(
     const int32_t *pairs, const int8_t *weights,
     narrow_cortex_m0_scalar_sums *sums, const narrow_cortex_m0_scalar_sums *beyond)
 {
-#if NARROW_CORTEX_M0_IS_THUMB1 && !defined(NARROW_CORTEX_M0_KEEP_R9)
-    register const int32_t *r2 __asm__("r2") = pairs;
-    register narrow_cortex_m0_scalar_sums *r3 __asm__("r3") = sums;
-    register const narrow_cortex_m0_scalar_sums *r4 __asm__("r4") = beyond;
-    const int32_t *words;
-    int32_t w;
-
-    /* One statement, because gcc keeps nothing in r8 to r11 for others when it optimizes for size. */
-    __asm__ volatile(
-        ".syntax unified\n\t"
-        NARROW_CORTEX_M0_SCALAR_KEEP
-        "movs %[w], #128\n\t"
-        "lsls %[w], %[w], #8\n\t"
-        "mov r12, %[w]\n\t"
-        "1:\n\t"
-        "ldr %[words], [sp, #16]\n\t"
-        "movs r2, #1\n\t"
-        "lsls r2, r2, #15\n\t"
-        "negs r2, r2\n\t" /* less HALF once for each group */
-        NARROW_CORTEX_M0_SCALAR_START
-        NARROW_CORTEX_M0_SCALAR_GROUP4("0")
-        "adds %[bytes], #4\n\t"
-        "4:\n\t"
-        NARROW_CORTEX_M0_SCALAR_SUMS
-        "ldr %[w], [sp, #20]\n\t"
-        "stmia %[w]!, {r2, r3, r4, r5}\n\t"
-        "str %[w], [sp, #20]\n\t"
-        "ldr r2, [sp, #24]\n\t"
-        "cmp %[w], r2\n\t"
-        "beq 6f\n\t"
-        "b 1b\n"
-        "6:\n\t"
-        NARROW_CORTEX_M0_SCALAR_RESTORE
-        : [words] "=&l"(words), [bytes] "+l"(weights), [w] "=&l"(w), "+l"(r2), "+l"(r3), "+l"(r4)
-        :
-        : "r5", "r12", "lr", "cc", "memory");
-    return weights;
-#else
-    do {
-        const int32_t *p = pairs;
-        const uint32_t less = 0u - NARROW_CORTEX_M0_SCALAR_HALF; /* HALF once for each group */
-        narrow_cortex_m0_scalar_sums s0 = { less, 0, less, 0 };
-
-        narrow_cortex_m0_scalar_group(&p, &weights, 4, &s0);
-        *sums++ = s0;
-    } while (sums != beyond);
-    return weights;
-#endif
+    return narrow_cortex_m0_scalar_sums_of(&narrow_cortex_m0_conv1_loop1, &narrow_cortex_m0_conv1_loop1, pairs, weights,
+        0, sums, beyond, narrow_cortex_m0_scalar_group);
 }
 
 /* Output channels 0 to 3 of 4 pixels. */

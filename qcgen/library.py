@@ -43,6 +43,7 @@ FILES = (
     "mve_rows.h",
     "mve_depthwise.h",
     "scalar.h",
+    "scalar_sums.h",
     "scalar_windows.h",
     "scalar_winograd.h",
     "scalar_depthwise.h",

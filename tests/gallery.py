@@ -497,7 +497,7 @@ LAYERS = (
         "conv_cortex_m3",
         "`--target cortex-m3`, a core without SIMD: two pixels in the halves of a word, so that one product makes two;"
         " how many may be added before they are taken apart follows from the weights",
-        conv2x2_of_large_weights,
+        pointwise_of_two_kinds,
         {"layout": "nhwc", "target": "cortex-m3"},
     ),
     Entry(

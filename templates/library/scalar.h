@@ -3,8 +3,9 @@
 #include <stdint.h>
 #include "compiler.h"
 
-/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions. */
-#if defined(__GNUC__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
+/* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions; and
+   optimizes, which makes a layer's numbers constants. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && (defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__))
 #define QCGEN_IS_THUMB1 1
 #else
 #define QCGEN_IS_THUMB1 0
@@ -48,6 +49,16 @@ typedef struct {
 
 #define QCGEN_SCALAR_HALF INT32_C(0x8000)
 
+/* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+struct qcgen_scalar_loop {
+    int32_t width, apart, size, groups, elements, rounds, rest;
+};
+
+/* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */
+typedef void qcgen_scalar_add(const struct qcgen_scalar_loop *loop, const int32_t **words, const void **factors,
+    int32_t size, qcgen_scalar_sums *sums);
+
 #if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)
 /*
  * Instructions for sums in registers that compilers use for little but moves, or not at all when they optimize for
@@ -78,24 +89,6 @@ typedef struct {
     "mov r3, r9\n\t" \
     "mov r4, r10\n\t" \
     "mov r5, r11\n\t"
-#endif
-
-#if QCGEN_IS_THUMB1
-/*
- * Instructions for sums of which two take part in ADCS: high_a and high_b are r6 and r7, total_a and total_b r12 and
- * lr. They begin at 0 and are stored at r0, which steps behind them.
- */
-#define QCGEN_SCALAR_START_LOW \
-    "movs r6, #0\n\t" \
-    "movs r7, #0\n\t" \
-    "mov r12, r6\n\t" \
-    "mov lr, r6\n\t"
-#define QCGEN_SCALAR_SUMS_LOW \
-    "mov r2, r12\n\t" \
-    "mov r3, r6\n\t" \
-    "mov r4, lr\n\t" \
-    "mov r5, r7\n\t" \
-    "stmia r0!, {r2, r3, r4, r5}\n\t"
 #endif
 
 #if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
@@ -140,60 +133,9 @@ typedef struct {
 #define QCGEN_SCALAR_NEXT_BYTES QCGEN_SCALAR_NEXT_TIMES(QCGEN_SCALAR_BYTE, "w", QCGEN_SCALAR_BYTE, "w")
 #endif
 
-#if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)
-/* Adds a group of elements, two words each, times weights of which the first one lies k, a string, behind `bytes`. */
-#define QCGEN_SCALAR_GROUP1(k) \
-    "ldmia %[words]!, {r2, r3}\n\t" \
-    QCGEN_SCALAR_FIRST(k) \
-    QCGEN_SCALAR_JOIN
-#define QCGEN_SCALAR_GROUP2(k) \
-    QCGEN_SCALAR_TWO(k) \
-    QCGEN_SCALAR_JOIN
-#define QCGEN_SCALAR_GROUP4(k) \
-    QCGEN_SCALAR_TWO(k) \
-    QCGEN_SCALAR_NEXT_TWO(k " + 2") \
-    QCGEN_SCALAR_JOIN
-#define QCGEN_SCALAR_GROUP8(k) \
-    QCGEN_SCALAR_TWO(k) \
-    QCGEN_SCALAR_NEXT_TWO(k " + 2") \
-    QCGEN_SCALAR_NEXT_TWO(k " + 4") \
-    QCGEN_SCALAR_NEXT_TWO(k " + 6") \
-    QCGEN_SCALAR_JOIN
-#define QCGEN_SCALAR_WEIGHT(k) \
-    "ldrb %[w], [%[bytes], #" k "]\n\t" \
-    "sxtb %[w], %[w]\n\t"
-#define QCGEN_SCALAR_FIRST(k) \
-    QCGEN_SCALAR_WEIGHT(k) \
-    "muls r2, %[w], r2\n\t" \
-    "muls r3, %[w], r3\n\t"
-#define QCGEN_SCALAR_LATER(k) \
-    QCGEN_SCALAR_WEIGHT(k) \
-    "muls r4, %[w], r4\n\t" \
-    "muls r5, %[w], r5\n\t" \
-    "adds r2, r2, r4\n\t" \
-    "adds r3, r3, r5\n\t"
-#define QCGEN_SCALAR_TWO(k) \
-    "ldmia %[words]!, {r2, r3, r4, r5}\n\t" \
-    QCGEN_SCALAR_FIRST(k) \
-    QCGEN_SCALAR_LATER(k " + 1")
-#define QCGEN_SCALAR_NEXT_TWO(k) \
-    "ldmia %[words]!, {r4, r5}\n\t" \
-    QCGEN_SCALAR_LATER(k) \
-    "ldmia %[words]!, {r4, r5}\n\t" \
-    QCGEN_SCALAR_LATER(k " + 1")
-#define QCGEN_SCALAR_JOIN \
-    "add r2, r12\n\t" \
-    "add r3, r12\n\t" \
-    "add r8, r2\n\t" \
-    "asrs r2, r2, #16\n\t" \
-    "add r9, r2\n\t" \
-    "add r10, r3\n\t" \
-    "asrs r3, r3, #16\n\t" \
-    "add r11, r3\n\t"
-#else
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight. Both pointers step behind what is read. */
-static QCGEN_INLINE void qcgen_scalar_group(
-    const int32_t **pairs, const int8_t **weights, int32_t size, qcgen_scalar_sums *sums)
+static QCGEN_INLINE void qcgen_scalar_group(const struct qcgen_scalar_loop *loop, const int32_t **pairs,
+    const void **weights, int32_t size, qcgen_scalar_sums *sums)
 {
 #if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
     int32_t w;
@@ -210,22 +152,23 @@ static QCGEN_INLINE void qcgen_scalar_group(
             [w] "=&r"(w));
     }
 #else
+    const int8_t *const w = *weights;
     int32_t a = QCGEN_SCALAR_HALF, b = QCGEN_SCALAR_HALF;
 
     QCGEN_UNROLLED
     for (int32_t k = 0; k < size; k++) {
-        a += (*pairs)[2 * k] * (*weights)[k];
-        b += (*pairs)[2 * k + 1] * (*weights)[k];
+        a += (*pairs)[2 * k] * w[k];
+        b += (*pairs)[2 * k + 1] * w[k];
     }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
-    *weights += size;
+    *weights = w + size;
 #endif
+    (void)loop;
 }
-#endif
 
 #if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
 #define QCGEN_SCALAR_TWO_WORDS QCGEN_SCALAR_TWO_TIMES("ldrd %[w], %[v], [%[weights]], #8\n\t", "w", "", "v")
@@ -233,8 +176,8 @@ static QCGEN_INLINE void qcgen_scalar_group(
 #endif
 
 /* Adds a group of 1, 2, 4 or 8 elements, two words each, times a weight that is a word. Both pointers step on. */
-static QCGEN_INLINE void qcgen_scalar_group_of_words(
-    const int32_t **pairs, const int32_t **weights, int32_t size, qcgen_scalar_sums *sums)
+static QCGEN_INLINE void qcgen_scalar_group_of_words(const struct qcgen_scalar_loop *loop, const int32_t **pairs,
+    const void **weights, int32_t size, qcgen_scalar_sums *sums)
 {
 #if QCGEN_IS_ARMV7_M && !defined(QCGEN_KEEP_R9)
     int32_t w, v;
@@ -255,50 +198,23 @@ static QCGEN_INLINE void qcgen_scalar_group_of_words(
             [w] "=&r"(w), [v] "=&r"(v));
     }
 #else
+    const int32_t *const w = *weights;
     int32_t a = QCGEN_SCALAR_HALF, b = QCGEN_SCALAR_HALF;
 
     QCGEN_UNROLLED
     for (int32_t k = 0; k < size; k++) {
-        a += (*pairs)[2 * k] * (*weights)[k];
-        b += (*pairs)[2 * k + 1] * (*weights)[k];
+        a += (*pairs)[2 * k] * w[k];
+        b += (*pairs)[2 * k + 1] * w[k];
     }
     sums->total_a += (uint32_t)a;
     sums->high_a += (uint32_t)(a >> 16);
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
     *pairs += 2 * size;
-    *weights += size;
+    *weights = w + size;
 #endif
+    (void)loop;
 }
-
-#if QCGEN_IS_THUMB1
-/*
- * Adds a group of two elements as the function below does: r0 points at the words, r4 and r5 are the factors. ASRS
- * leaves the highest bit that it shifts out in the carry, which ADCS adds: this rounds without HALF.
- */
-#define QCGEN_SCALAR_BY_WORD2 QCGEN_SCALAR_BY_WORD("r12", "r6") QCGEN_SCALAR_BY_WORD("lr", "r7")
-#define QCGEN_SCALAR_BY_WORD(total, high) \
-    "ldmia r0!, {r2, r3}\n\t" \
-    "muls r2, r4, r2\n\t" \
-    "muls r3, r5, r3\n\t" \
-    "adds r2, r2, r3\n\t" \
-    "add " total ", r2\n\t" \
-    "asrs r2, r2, #16\n\t" \
-    "adcs " high ", r2\n\t"
-#else
-/* Adds a group of two elements: the first words of both, then the second ones, times a factor for each element. */
-static QCGEN_INLINE void qcgen_scalar_by_word2(
-    const int32_t *words, int32_t factor0, int32_t factor1, qcgen_scalar_sums *sums)
-{
-    const int32_t a = words[0] * factor0 + words[1] * factor1;
-    const int32_t b = words[2] * factor0 + words[3] * factor1;
-
-    sums->total_a += (uint32_t)a;
-    sums->high_a += (uint32_t)((a + QCGEN_SCALAR_HALF) >> 16);
-    sums->total_b += (uint32_t)b;
-    sums->high_b += (uint32_t)((b + QCGEN_SCALAR_HALF) >> 16);
-}
-#endif
 
 #if QCGEN_IS_RV32M
 /*
@@ -389,6 +305,25 @@ static QCGEN_INLINE void qcgen_scalar_channel(
 #endif
 }
 
+/* The same to the sums of each channel of a block, whose weights alternate. */
+static QCGEN_INLINE void qcgen_scalar_channels(const struct qcgen_scalar_loop *loop, const int32_t **pairs,
+    const void **weights, int32_t size, qcgen_scalar_sums *sums)
+{
+    const int8_t *const w = *weights;
+    const int32_t width = loop->width;
+
+    qcgen_scalar_channel(*pairs, w, size, width, &sums[0]);
+    if (width > 1) {
+        qcgen_scalar_channel(*pairs, w + 1, size, width, &sums[1]);
+    }
+    if (width > 2) {
+        qcgen_scalar_channel(*pairs, w + 2, size, width, &sums[2]);
+        qcgen_scalar_channel(*pairs, w + 3, size, width, &sums[3]);
+    }
+    *pairs += 2 * size;
+    *weights = w + width * size;
+}
+
 #if QCGEN_IS_RV32M
 /* Adds the first words of two or more elements, times the elements x, to the first sums. */
 static QCGEN_INLINE void qcgen_scalar_first_words(
@@ -471,6 +406,18 @@ static QCGEN_INLINE void qcgen_scalar_words(
     sums->total_b += (uint32_t)b;
     sums->high_b += (uint32_t)(b >> 16);
 #endif
+}
+
+/* The same to two sums, whose words lie apart. */
+static QCGEN_INLINE void qcgen_scalar_words_of_two(const struct qcgen_scalar_loop *loop, const int32_t **words,
+    const void **elements, int32_t size, qcgen_scalar_sums *sums)
+{
+    const int8_t *const x = *elements;
+
+    qcgen_scalar_words(*words, x, size, &sums[0]);
+    qcgen_scalar_words(*words + loop->apart, x, size, &sums[1]);
+    *words += 2 * size;
+    *elements = x + size;
 }
 
 #if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)

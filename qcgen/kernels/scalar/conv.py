@@ -22,7 +22,6 @@ from qcgen.kernels.scalar.sums import (
     certified,
     core_of,
     extremes,
-    group_operations,
     large_groups,
     scalar_output,
     segments,
@@ -226,8 +225,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if planned.is_gathered:
         scratch.append(Scratch(min(prod(g.output), 2) * g.taps, 1))
     access = in_pixels(op, setting, blocks_of(prod(g.output), BLOCK), gathers=True)
-    group = group_operations(loop for s in blocks for loop in s.loops)
-    folded = planned.operations | dict.fromkeys(("scalar_group", "scalar_group_of_words", "scalar_channel"), group)
+    sums = sum(s.operations for s in blocks) / len(blocks)
+    folded = planned.operations | dict.fromkeys(("scalar_sums_of", "scalar_sums_by_word"), sums)
     return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access, folded=folded)
 
 
@@ -263,7 +262,7 @@ def _constants(
     g = op.geometry
     text = f"weights [{g.out_channels} channels]{window_shape(g, Layout.CHANNELS_LAST)}{packed.weights_remark}."
     [c_type] = {s.weight_type for s in blocks}
-    if blocks[0].by_word and blocks[0].by_word.is_packed:
+    if blocks[0].by_word == 16:
         text = f"{text[:-1]}, those of two elements in a word: the first in its lower half."
     constants = [Constants("weights", c_type, table(weights, blocks), text)]
     constants.append(Constants("bias", "int32_t", packed.bias, "initial accumulators."))

@@ -25,9 +25,9 @@ from qcgen.kernels.scalar.sums import (
     certified,
     core_of,
     extremes,
-    group_operations,
     grouping,
     is_by_word,
+    loop_by_word,
     loop_of,
     scalar_output,
     split_outliers,
@@ -61,9 +61,9 @@ class DenseSums(Context):
 
     is_wide: bool  # words hold two weights of 16 bits, else four bytes
     is_by_word: bool  # such words, one of two elements behind the other: their elements are words, too
-    sums_of: Segment | None  # the loops over the former
+    sums_of: Segment | None  # the loop over either
     grouping: Grouping  # how many products are added in a word
-    steps: Unrolled  # the loop over words of four weights, or over two elements by word
+    steps: Unrolled  # the loop over words of four weights
     is_one: bool  # they are taken apart after each product
     element_words: int  # words of two elements that such a loop reads
     block_words: int  # words of the weights of four channels
@@ -125,7 +125,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if by_word:
         sums = _sums_by_word(g.taps, loop)
     else:
-        sums = _wide_sums(g.taps, core, loop) if wide else _byte_sums(g.taps, loop)
+        sums = _wide_sums(g.taps, core, loop, width // BLOCK) if wide else _byte_sums(g.taps, loop)
     context = DenseContext(
         conv=integer_conv(op, packed),
         sums=sums,
@@ -148,8 +148,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
     elif not wide:
         scratch = (Scratch(4 * sums.steps.total * sums.element_words, 4),)
-    group = group_operations([loop])
-    folded = dict.fromkeys(("scalar_group", "scalar_group_of_words", "scalar_channel", "scalar_words"), group)
+    of = sums.sums_of
+    folded = dict.fromkeys(("scalar_sums_of", "scalar_sums_by_word"), of.operations) if of else {}
+    folded |= {"scalar_words": float(OUTLIER)}
     constants = _constants(packed, weights, outliers, sums)
     return Prepared(constants, context, scratch, certified(op, packed), folded=folded)
 
@@ -170,16 +171,16 @@ def _lanes(width: int) -> tuple[Lane, ...]:
 
 def _sums_by_word(taps: int, loop: Loop) -> DenseSums:
     """Over words of two weights each, groups of two elements."""
-    steps = unrolled(-(-taps // 2), BY_WORD_STEPS)
-    looped = bytes_of(2 * steps.count * steps.unroll)
-    sums = replace(_byte_sums(taps, loop), is_wide=True, is_by_word=True, is_one=False, steps=steps)
-    return replace(sums, element_words=2, block_words=4 * steps.total, borrows=0, looped_bytes=looped)
+    own = loop_by_word(loop, taps, BY_WORD_STEPS)
+    segment = Segment(1, 0, 0, by_channel=False, loops=(own,), is_thumb1=True, by_word=32)
+    return replace(_byte_sums(taps, loop), is_wide=True, is_by_word=True, sums_of=segment, block_words=4 * own.groups)
 
 
-def _wide_sums(taps: int, core: Core, loop: Loop) -> DenseSums:
+def _wide_sums(taps: int, core: Core, loop: Loop, blocks: int) -> DenseSums:
     """Over words of two weights each."""
-    segment = _segment(core, loop)
-    return replace(_byte_sums(taps, loop), is_wide=True, sums_of=segment, block_words=2 * taps, borrows=loop.groups)
+    words = 2 * taps
+    segment = Segment(blocks, 0, 0, core.by_channel, (loop,), core.is_thumb1, apart=words if blocks > 1 else 0)
+    return replace(_byte_sums(taps, loop), is_wide=True, sums_of=segment, block_words=words)
 
 
 def _byte_sums(taps: int, loop: Loop) -> DenseSums:
@@ -251,10 +252,6 @@ def padded(op: Conv, packed: Packed) -> Int64s:
     """The weights (channels, taps) in the order of the image, channels up to a whole number of blocks."""
     weights = ordered(op, packed)
     return np.pad(weights, ((0, -len(weights) % BLOCK), (0, 0)))
-
-
-def _segment(core: Core, loop: Loop) -> Segment:
-    return Segment(1, 0, 0, core.by_channel, (loop,), core.is_thumb1)
 
 
 def _pairs(weights: Int64s) -> Int64s:

@@ -7,13 +7,12 @@ two sums. Elements are added in groups of 1, 2, 4 or 8, then taken apart; a grou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 import numpy as np
 
 from qcgen.cores import Target
+from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels import fast_output
@@ -26,11 +25,11 @@ LANE_LOW, LANE_HIGH = -(2**15), 2**15 - 1
 
 FEW, SOME = 8, 16  # registers
 
-THUMB1_COST = {2: 19 / 8, 4: 33 / 16, 8: 61 / 32}
-"""Instructions of a multiply-add in groups of so many elements on cores with Thumb's first instruction set."""
+THUMB1_GROUP = {1: 13, 2: 19, 4: 33, 8: 61}
+"""Instructions of a group of so many elements, four products each, on cores with Thumb's first instruction set."""
 
-PACKED_COST, BYTES_COST = 17 / 8, 18 / 8
-"""The same in groups of two elements by word, with weights that are packed in words, and with bytes."""
+BY_WORD_GROUP = {8: 18, 16: 17, 32: 15}
+"""The same of a group of two elements by word, whose weights have so many bits."""
 
 WORTH = 0.03  # products per element that a second loop must save
 MAX_ELEMENTS = 32  # in a round of the loop: as many bytes as a Cortex-M0 reaches from one pointer
@@ -132,22 +131,6 @@ def core_of(target: Target) -> Core:
 
 
 @dataclass(frozen=True)
-class ElementGroup:
-    """A group of ``size`` elements that lie ``offset`` elements behind the pointers."""
-
-    size: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Repeated:
-    """Groups of ``size`` elements at these ``offsets``."""
-
-    size: int
-    offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Loop:
     """The loop over the elements of a window: ``steps`` of ``step`` elements each, then ``rest`` groups.
 
@@ -166,42 +149,14 @@ class Loop:
         return self.steps.unroll * self.step
 
     @property
-    def copies(self) -> tuple[ElementGroup, ...]:
-        """The groups of a round."""
-        size = self.grouping.size
-        return tuple(ElementGroup(size, offset) for offset in range(0, self.elements, size))
-
-    @property
-    def rest_groups(self) -> tuple[ElementGroup, ...]:
-        """The groups behind the last round."""
-        starts = np.cumsum([0, *self.rest])[:-1].tolist()
-        return tuple(ElementGroup(size, start) for size, start in zip(self.rest, starts, strict=True))
-
-    @staticmethod
-    def repeated(groups: tuple[ElementGroup, ...]) -> tuple[Repeated, ...]:
-        """The groups, those of a size that follow each other taken together."""
-        runs = groupby(groups, key=lambda group: group.size)
-        return tuple(Repeated(size, tuple(group.offset for group in run)) for size, run in runs)
-
-    @property
-    def rest_elements(self) -> int:
-        """Elements behind the last round."""
-        return sum(self.rest)
-
-    @property
     def groups(self) -> int:
         """All groups of a window."""
         return self.steps.count * self.elements // self.grouping.size + len(self.rest)
 
     @property
-    def groups_bytes(self) -> bytes:
-        """Their number as instructions load it."""
-        return bytes_of(self.groups)
-
-    @property
-    def looped_bytes(self) -> bytes:
-        """The number of elements in all rounds as instructions load it."""
-        return bytes_of(self.steps.count * self.elements)
+    def sizes(self) -> tuple[int, ...]:
+        """Those of the groups of a round, and of those behind the last one."""
+        return (*[self.grouping.size] * (self.elements // self.grouping.size), *self.rest)
 
 
 def bytes_of(number: int) -> bytes:
@@ -229,50 +184,26 @@ def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
 
 
 @dataclass(frozen=True)
-class ByWord:
-    """The loop over groups of two elements of which each word is rounded by itself instead of starting at HALF.
-
-    Both elements' words of two windows lie side by side. A word of the table is the weights of both if ``is_packed``,
-    else they are bytes. The loop has so many ``steps`` of a group.
-    """
-
-    steps: Unrolled
-    is_packed: bool
-
-    @property
-    def looped_bytes(self) -> bytes:
-        """The number of words in all rounds as instructions load it."""
-        return bytes_of(self.steps.count * self.steps.unroll)
-
-    @property
-    def offsets(self) -> range:
-        """Where the weights of a round's groups begin, in elements."""
-        return range(0, 2 * self.steps.unroll, 2)
-
-    @property
-    def rest_offsets(self) -> range:
-        """Where those behind the last round begin."""
-        return range(0, 2 * self.steps.rest, 2)
-
-
-@dataclass(frozen=True)
 class Segment(ChannelBlocks):
     """Blocks of channels of four windows.
 
     Their weights are [block][element][channel]. There are two ``loops`` where many channels admit larger groups than
-    the others; the first one is theirs. ``by_word``: how the sums are computed if each word is rounded by itself.
+    the others; the first one is theirs. ``by_word``: the bits of a weight if each word of a group of two elements is
+    rounded by itself instead of starting at HALF: both elements' words of two windows lie side by side, as weights of
+    16 bits do in a word.
+    ``apart``: words from those of one sum to those of the next, if these are not the same for all.
     """
 
     by_channel: bool
     loops: tuple[Loop, ...]
     is_thumb1: bool = False
-    by_word: ByWord | None = None
+    by_word: int | None = None
+    apart: int = 0
 
     @property
     def weight_type(self) -> str:
         """The C type of an element of the table."""
-        has_words = self.by_word.is_packed if self.by_word else self.loops[0].has_words
-        return "int32_t" if has_words else "int8_t"
+        return "int32_t" if (self.by_word or 8) > 8 or self.loops[0].has_words else "int8_t"
 
     def with_words(self) -> Segment:
         """The same with weights that are words."""
@@ -283,18 +214,51 @@ class Segment(ChannelBlocks):
         """Whether each channel has its size of groups."""
         return len(self.loops) > 1
 
+    @property
+    def layers(self) -> tuple[tuple[str, Struct], ...]:
+        """What the library's functions are told of the loops, by the names of these."""
+        return tuple(
+            (f"{'large_' if self.is_mixed and loop is self.loops[0] else ''}loop", self._layer(loop))
+            for loop in self.loops
+        )
 
-def group_operations(loops: Iterable[Loop]) -> float:
-    """What a call of the library's functions that add a group becomes, on average.
+    def _layer(self, loop: Loop) -> Struct:
+        numbers = {
+            "width": self.width,
+            "apart": self.apart,
+            "size": loop.grouping.size,
+            "groups": loop.groups,
+            "elements": loop.elements,
+            "rounds": loop.steps.count,
+            "rest": sum(loop.rest),
+        }
+        return Struct("scalar_loop", (), {name: number for name, number in numbers.items() if number})
 
-    Fitted to what gcc -O2 makes of 172 layers for Cortex-M3 and rv32imc; on Cortex-M0 they are counted assembly.
-    """
-    sizes = [group.size for loop in loops for group in (*loop.copies, *loop.rest_groups)]
-    return 3.5 + 4.0 * sum(sizes) / len(sizes)
+    @property
+    def add(self) -> str:
+        """The library's function for a group."""
+        if self.apart:
+            return "scalar_words_of_two"
+        return "scalar_channels" if self.by_channel else f"scalar_group{'_of_words' if self.loops[0].has_words else ''}"
+
+    @property
+    def operations(self) -> float:
+        """What a call of the library's function for all groups becomes.
+
+        Fitted to what gcc -O2 makes of 206 layers for three cores, as are the bytes of an operation.
+        """
+        sizes = [size for loop in self.loops for size in loop.sizes]
+        loops, rounds = len(self.loops), sum(loop.steps.count > 1 for loop in self.loops)
+        if self.by_word:
+            return 20.0 + 4.0 * rounds + (4.0 + BY_WORD_GROUP[self.by_word]) * len(sizes)
+        if self.is_thumb1:
+            return 21.5 + 15.0 * loops + 7.0 * rounds + sum(THUMB1_GROUP[size] for size in sizes)
+        channels = self.width * (5.0 + sum(4.6 + 4.0 * size for size in sizes))
+        return channels + 4.0 * rounds + 13.0 * (loops - 1)
 
 
 def is_by_word(core: Core, loop: Loop) -> bool:
-    """Whether a loop's groups can do without HALF, see ByWord: those of two elements on a core that adds a carry.
+    """Whether a loop's groups can do without HALF, see Segment: those of two elements on a core that adds a carry.
 
     Upper halves must stay above -2^15, because no HALF makes up for what the lower ones borrow from them.
     """
@@ -307,11 +271,22 @@ def with_pairs(segment: Segment, weights: Int64s, core: Core, *, is_packed: bool
     if not is_by_word(core, least):
         return segment
     large = large_groups(weights, segment).mean() if segment.is_mixed else 0.0
-    grouped = large * THUMB1_COST[segment.loops[0].grouping.size] + (1 - large) * THUMB1_COST[2]
-    if grouped <= (PACKED_COST if is_packed else BYTES_COST):
+    grouped = large * _thumb1_cost(segment.loops[0].grouping.size) + (1 - large) * _thumb1_cost(2)
+    bits = 16 if is_packed else 8
+    if grouped <= BY_WORD_GROUP[bits] / (4 * 2):
         return segment
-    steps = unrolled(weights.shape[1] // 2, MAX_ELEMENTS // 2)
-    return replace(segment, loops=(least,), by_word=ByWord(steps, is_packed))
+    return replace(segment, loops=(loop_by_word(least, weights.shape[1], MAX_ELEMENTS // 2),), by_word=bits)
+
+
+def loop_by_word(loop: Loop, taps: int, most: int) -> Loop:
+    """The same for sums by word, whose groups all have two elements, ``most`` of them in a round."""
+    steps = unrolled(-(-taps // 2), most)
+    return replace(loop, step=2, steps=steps, rest=(2,) * steps.rest)
+
+
+def _thumb1_cost(size: int) -> float:
+    """Instructions of a product in groups of so many elements."""
+    return THUMB1_GROUP[size] / (4 * size)
 
 
 def segments(weights: Int64s, core: Core, x_low: int, x_high: int) -> tuple[Segment, ...]:
@@ -360,7 +335,7 @@ def large_groups(weights: Int64s, segment: Segment, x_low: int = -128, x_high: i
 
 def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
     """The weights (n,) in the order in which the loops read them."""
-    if any(s.by_word and s.by_word.is_packed for s in found):
+    if any(s.by_word == 16 for s in found):
         low, high = weights[:, 0::2], weights[:, 1::2]
         return (low & 0xFFFF | high << 16).reshape(-1)
     parts = [

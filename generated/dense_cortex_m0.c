@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x265978e4
+#if DENSE_CORTEX_M0_HEADER_ID != 0x4c7aca6a
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -273,19 +273,23 @@ DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_widen(const int8_t *
     elements[3] = 0;
 }
 
+/*
+ * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
+ * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m0_scalar_sums.
+ */
+
 DENSE_CORTEX_M0_CONST_ATTR static const struct dense_cortex_m0_scalar_loop dense_cortex_m0_conv1_loop = {
     .width = 1, .size = 2, .groups = 6, .elements = 12, .rounds = 1,
 };
 
 /*
- * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
- * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m0_scalar_sums.
- * Whatever the input is, the products of two elements add up to -32385 to 32385: within 16 bits.
+ * The sums of four output channels. Whatever the input is, the products of two elements add up to
+ * -32385 to 32385: within 16 bits.
  */
 DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_sums(
-    const int32_t *weights, const int32_t *x, dense_cortex_m0_scalar_sums *sums)
+    const int32_t *weights, const int32_t *elements, dense_cortex_m0_scalar_sums *sums)
 {
-    (void)dense_cortex_m0_scalar_sums_by_word(&dense_cortex_m0_conv1_loop, 32, weights, x, sums, sums + 1);
+    (void)dense_cortex_m0_scalar_sums_by_word(&dense_cortex_m0_conv1_loop, 32, weights, elements, sums, sums + 1);
 }
 
 /* dense_cortex_m0_conv1: one image. */

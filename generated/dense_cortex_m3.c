@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xb0b91166
+#if DENSE_CORTEX_M3_HEADER_ID != 0xdc3163b2
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -324,20 +324,24 @@ DENSE_CORTEX_M3_CODE_ATTR static void dense_cortex_m3_conv1_widen(const int8_t *
     elements[2] = x[2];
 }
 
+/*
+ * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
+ * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m3_scalar_sums.
+ */
+
 DENSE_CORTEX_M3_CONST_ATTR static const struct dense_cortex_m3_scalar_loop dense_cortex_m3_conv1_loop = {
     .width = 1, .size = 2, .groups = 6, .elements = 8, .rounds = 1, .rest = 3,
 };
 
 /*
- * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
- * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m3_scalar_sums.
- * Whatever the input is, the products of a group of elements add up to -32385 to 32385: within 16 bits.
+ * The sums of four output channels. Whatever the input is, the products of a group of elements add up to
+ * -32385 to 32385: within 16 bits.
  */
 DENSE_CORTEX_M3_NOINLINE static void dense_cortex_m3_conv1_sums(
-    const int32_t *weights, const int32_t *x, dense_cortex_m3_scalar_sums *sums)
+    const int32_t *weights, const int32_t *elements, dense_cortex_m3_scalar_sums *sums)
 {
-    (void)dense_cortex_m3_scalar_sums_of(&dense_cortex_m3_conv1_loop, &dense_cortex_m3_conv1_loop, weights, x, 0, sums,
-        sums + 1, dense_cortex_m3_scalar_group_of_words);
+    (void)dense_cortex_m3_scalar_sums_of(&dense_cortex_m3_conv1_loop, &dense_cortex_m3_conv1_loop, weights, elements, 0,
+        sums, sums + 1, dense_cortex_m3_scalar_group_of_words);
 }
 
 /* dense_cortex_m3_conv1: one image. */

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x6e044b6f
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x01a5851c
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -344,16 +344,20 @@ DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_con
     return (int8_t)dense_of_eight_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
 }
 
+/*
+ * A matrix times a vector, eight output channels at a time, two blocks of four. A word of the table holds the weights
+ * of two channels for the same element, low + high * 2^16: times the element it is two products, see
+ * dense_of_eight_rv32imc_scalar_sums.
+ */
+
 DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const struct dense_of_eight_rv32imc_scalar_loop
     dense_of_eight_rv32imc_conv1_loop = {
     .width = 2, .apart = 22, .size = 4, .groups = 4, .elements = 8, .rounds = 1, .rest = 3,
 };
 
 /*
- * A matrix times a vector, eight output channels at a time, two blocks of four. A word of the table holds the weights
- * of two channels for the same element, low + high * 2^16: times the element it is two products, see
- * dense_of_eight_rv32imc_scalar_sums. Whatever the input is, the products of a group of elements add up to -22553 to
- * 22582: within 16 bits.
+ * The sums of eight output channels. Whatever the input is, the products of a group of elements add up to
+ * -22553 to 22582: within 16 bits.
  */
 DENSE_OF_EIGHT_RV32IMC_NOINLINE static void dense_of_eight_rv32imc_conv1_sums(
     const int32_t *weights, const int8_t *x, dense_of_eight_rv32imc_scalar_sums *sums)

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xd9fd12e9
+#if DENSE_RV32IMC_HEADER_ID != 0xcc6ab173
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -65,6 +65,16 @@ struct dense_rv32imc_arena_behind {
 #define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DENSE_RV32IMC_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_RV32IMC_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DENSE_RV32IMC_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_rv32imc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -87,6 +97,12 @@ typedef struct {
 } dense_rv32imc_scalar_sums;
 
 #define DENSE_RV32IMC_SCALAR_HALF INT32_C(0x8000)
+
+/* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+struct dense_rv32imc_scalar_loop {
+    int32_t width, apart, size, groups, elements, rounds, rest;
+};
 
 /*
  * Adds a group of two elements: a start, which makes up for the 128 that is added to each weight, then the elements. Of
@@ -149,6 +165,30 @@ static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed2(
 #endif
 }
 
+/* Adds two groups of one element, each behind its start; weights lie in the two words as in those of packed2. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed1(
+    const int32_t **elements, const int32_t **words, dense_rv32imc_scalar_sums *sums)
+{
+    const uint32_t even_bytes = 0x00ff00ff;
+    const uint32_t a = (uint32_t)(*words)[0];
+    const uint32_t b = (uint32_t)(*words)[1];
+    const uint32_t start0 = (uint32_t)(*elements)[0];
+    const uint32_t x0 = (uint32_t)(*elements)[1];
+    const uint32_t start1 = (uint32_t)(*elements)[2];
+    const uint32_t x1 = (uint32_t)(*elements)[3];
+    const uint32_t even_a = start0 + x0 * (a & even_bytes);
+    const uint32_t even_b = start0 + x0 * (b & even_bytes);
+    const uint32_t odd_a = start1 + x1 * (a >> 8 & even_bytes);
+    const uint32_t odd_b = start1 + x1 * (b >> 8 & even_bytes);
+
+    sums->total_a += even_a + odd_a;
+    sums->high_a += (uint32_t)((int32_t)even_a >> 16) + (uint32_t)((int32_t)odd_a >> 16);
+    sums->total_b += even_b + odd_b;
+    sums->high_b += (uint32_t)((int32_t)even_b >> 16) + (uint32_t)((int32_t)odd_b >> 16);
+    *elements += 4;
+    *words += 2;
+}
+
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static DENSE_RV32IMC_INLINE int32_t dense_rv32imc_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -159,6 +199,40 @@ static DENSE_RV32IMC_INLINE int32_t dense_rv32imc_scalar_scale(int32_t a, int32_
 static DENSE_RV32IMC_INLINE int32_t dense_rv32imc_scalar_saturate_s8(int32_t value)
 {
     return value < -128 ? -128 : value > 127 ? 127 : value;
+}
+
+/* Adds the next two elements in a group of two or in groups of one. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed(
+    const int32_t **elements, const int32_t **words, int32_t size, dense_rv32imc_scalar_sums *sums)
+{
+    if (size == 1) {
+        dense_rv32imc_scalar_packed1(elements, words, sums);
+    } else {
+        dense_rv32imc_scalar_packed2(elements, words, sums);
+    }
+}
+
+/* The sums over all words, of weights that are bytes, in groups of one or two elements: see packed2 and packed1. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed_sums(const struct dense_rv32imc_scalar_loop *loop,
+    const int32_t *words, const int32_t *elements, dense_rv32imc_scalar_sums *sums)
+{
+    const int32_t *const end = words + loop->rounds * loop->elements;
+    const uint32_t less = 0u - (uint32_t)loop->groups * DENSE_RV32IMC_SCALAR_HALF; /* HALF once for each group */
+    dense_rv32imc_scalar_sums s = { less, 0, less, 0 };
+
+    if (loop->rounds > 0) {
+        do {
+            DENSE_RV32IMC_UNROLLED
+            for (int32_t k = 0; k < loop->elements; k += 2) {
+                dense_rv32imc_scalar_packed(&elements, &words, loop->size, &s);
+            }
+        } while (loop->rounds > 1 && words != end);
+    }
+    DENSE_RV32IMC_UNROLLED
+    for (int32_t k = 0; k < loop->rest; k += 2) {
+        dense_rv32imc_scalar_packed(&elements, &words, loop->size, &s);
+    }
+    *sums = s;
 }
 
 /*
@@ -221,23 +295,18 @@ DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1_widen(const int8_t *x, i
     elements[2] = 0;
 }
 
+DENSE_RV32IMC_CONST_ATTR static const struct dense_rv32imc_scalar_loop dense_rv32imc_conv1_loop = {
+    .width = 1, .size = 2, .groups = 6, .elements = 12, .rounds = 1,
+};
+
 /*
  * The sums of four output channels. Whatever the input is, the products of a group of elements add up to
  * -17526 to 17409: within 16 bits.
  */
 DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_sums(
-    const int32_t *elements, const int32_t *weights, dense_rv32imc_scalar_sums *sums)
+    const int32_t *weights, const int32_t *elements, dense_rv32imc_scalar_sums *sums)
 {
-    const uint32_t less = 0u - 6u * DENSE_RV32IMC_SCALAR_HALF; /* HALF once for each group */
-    dense_rv32imc_scalar_sums s = { less, 0, less, 0 };
-
-    dense_rv32imc_scalar_packed2(&elements, &weights, &s);
-    dense_rv32imc_scalar_packed2(&elements, &weights, &s);
-    dense_rv32imc_scalar_packed2(&elements, &weights, &s);
-    dense_rv32imc_scalar_packed2(&elements, &weights, &s);
-    dense_rv32imc_scalar_packed2(&elements, &weights, &s);
-    dense_rv32imc_scalar_packed2(&elements, &weights, &s);
-    *sums = s;
+    dense_rv32imc_scalar_packed_sums(&dense_rv32imc_conv1_loop, weights, elements, sums);
 }
 
 /* dense_rv32imc_conv1: one image. */
@@ -250,7 +319,7 @@ DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1_image(
 
     dense_rv32imc_conv1_widen(x, elements);
     for (int32_t m = 0; m < WHOLE; m += 4) {
-        dense_rv32imc_conv1_sums(elements, weights, &sums);
+        dense_rv32imc_conv1_sums(weights, elements, &sums);
         weights += BLOCK_WORDS;
 
         const int32_t acc_a = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m] + sums.total_a - (sums.high_a << 16));

@@ -421,7 +421,7 @@ static QCGEN_INLINE void qcgen_scalar_words_of_two(const struct qcgen_scalar_loo
 }
 
 #if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)
-/* Adds a group of two elements as the function below does, with the mask of even bytes in r12. */
+/* Adds a group of two elements as packed2 does, with the mask of even bytes in r12. */
 #define QCGEN_SCALAR_PACKED2 \
     "ldmia %[elements]!, {r2, r3, r4}\n\t" \
     QCGEN_SCALAR_PACKED("r8", "r9") \
@@ -439,7 +439,8 @@ static QCGEN_INLINE void qcgen_scalar_words_of_two(const struct qcgen_scalar_loo
     "add " total ", %[p]\n\t" \
     "asrs %[p], %[p], #16\n\t" \
     "add " high ", %[p]\n\t"
-#else
+#endif
+
 /*
  * Adds a group of two elements: a start, which makes up for the 128 that is added to each weight, then the elements. Of
  * the two words, each holds weights of two sums: the first element's in its even bytes, the second's in the odd ones.
@@ -523,7 +524,6 @@ static QCGEN_INLINE void qcgen_scalar_packed2(
     *words += 2;
 #endif
 }
-#endif
 
 /* Adds two groups of one element, each behind its start; weights lie in the two words as in those of packed2. */
 static QCGEN_INLINE void qcgen_scalar_packed1(

@@ -244,3 +244,71 @@ static QCGEN_INLINE const void *qcgen_scalar_sums_by_word(const struct qcgen_sca
     return factors;
 #endif
 }
+
+/* Adds the next two elements in a group of two or in groups of one. */
+static QCGEN_INLINE void qcgen_scalar_packed(
+    const int32_t **elements, const int32_t **words, int32_t size, qcgen_scalar_sums *sums)
+{
+    if (size == 1) {
+        qcgen_scalar_packed1(elements, words, sums);
+    } else {
+        qcgen_scalar_packed2(elements, words, sums);
+    }
+}
+
+/* The sums over all words, of weights that are bytes, in groups of one or two elements: see packed2 and packed1. */
+static QCGEN_INLINE void qcgen_scalar_packed_sums(
+    const struct qcgen_scalar_loop *loop, const int32_t *words, const int32_t *elements, qcgen_scalar_sums *sums)
+{
+    const int32_t *const end = words + loop->rounds * loop->elements;
+    const uint32_t less = 0u - (uint32_t)loop->groups * QCGEN_SCALAR_HALF; /* HALF once for each group */
+    qcgen_scalar_sums s = { less, 0, less, 0 };
+
+#if QCGEN_IS_THUMB1 && !defined(QCGEN_KEEP_R9)
+    if (loop->size == 2) {
+        register qcgen_scalar_sums *r2 __asm__("r2") = sums;
+        int32_t p;
+
+        /* One statement, because gcc keeps nothing in r8 to r11 for others when it optimizes for size. */
+        __asm__ volatile(
+            ".syntax unified\n\t"
+            QCGEN_SCALAR_KEEP
+            QCGEN_SCALAR_NUMBER
+            "movs r2, #255\n\tlsls r2, r2, #16\n\tadds r2, #255\n\tmov r12, r2\n\t" /* even bytes */
+            ".number %c[groups]\n\tlsls r2, r2, #15\n\tnegs r2, r2\n\t"
+            QCGEN_SCALAR_START
+            ".if %c[rounds] > 1\n\t"
+            ".number (%c[rounds]*%c[all]/2)\n\tlsls r2, r2, #3\n\tadd r2, %[words]\n\tmov lr, r2\n"
+            "1:\n\t"
+            ".endif\n\t"
+            ".rept %c[all] / 2\n\t" QCGEN_SCALAR_PACKED2 ".endr\n\t"
+            ".if %c[rounds] > 1\n\t"
+            "cmp %[words], lr\n\tbeq 1f\n\tb 1b\n"
+            "1:\n\t"
+            ".endif\n\t"
+            ".rept %c[rest] / 2\n\t" QCGEN_SCALAR_PACKED2 ".endr\n\t"
+            ".purgem .number\n\t"
+            QCGEN_SCALAR_SUMS
+            "ldr %[p], [sp, #16]\n\tstmia %[p]!, {r2, r3, r4, r5}\n\t"
+            QCGEN_SCALAR_RESTORE
+            : [elements] "+l"(elements), [words] "+l"(words), [p] "=&l"(p), "+l"(r2)
+            : [groups] "i"(loop->groups), [all] "i"(loop->elements), [rounds] "i"(loop->rounds),
+              [rest] "i"(loop->rest)
+            : "r3", "r4", "r5", "r12", "lr", "cc", "memory");
+        return;
+    }
+#endif
+    if (loop->rounds > 0) {
+        do {
+            QCGEN_UNROLLED
+            for (int32_t k = 0; k < loop->elements; k += 2) {
+                qcgen_scalar_packed(&elements, &words, loop->size, &s);
+            }
+        } while (loop->rounds > 1 && words != end);
+    }
+    QCGEN_UNROLLED
+    for (int32_t k = 0; k < loop->rest; k += 2) {
+        qcgen_scalar_packed(&elements, &words, loop->size, &s);
+    }
+    *sums = s;
+}

@@ -21,14 +21,13 @@ from qcgen.kernels.scalar.sums import (
     Grouping,
     Loop,
     Segment,
-    bytes_of,
     certified,
     core_of,
     extremes,
     grouping,
     is_by_word,
-    loop_by_word,
     loop_of,
+    loop_of_pairs,
     scalar_output,
     split_outliers,
 )
@@ -61,15 +60,11 @@ class DenseSums(Context):
 
     is_wide: bool  # words hold two weights of 16 bits, else four bytes
     is_by_word: bool  # such words, one of two elements behind the other: their elements are words, too
-    sums_of: Segment | None  # the loop over either
+    sums_of: Segment  # the loop over either
     grouping: Grouping  # how many products are added in a word
-    steps: Unrolled  # the loop over words of four weights
-    is_one: bool  # they are taken apart after each product
-    element_words: int  # words of two elements that such a loop reads
     block_words: int  # words of the weights of four channels
-    borrows: int  # groups, whose borrows the sums start less
-    borrows_bytes: bytes  # the number of steps, as instructions load it
-    looped_bytes: bytes  # and that of those in whole rounds
+    is_one: bool = False  # their sums are taken apart after each product
+    element_words: int = 2  # words of two elements that such a loop reads
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if by_word:
         sums = _sums_by_word(g.taps, loop)
     else:
-        sums = _wide_sums(g.taps, core, loop, width // BLOCK) if wide else _byte_sums(g.taps, loop)
+        sums = _wide_sums(g.taps, core, loop, width // BLOCK) if wide else _byte_sums(g.taps, core, loop)
     context = DenseContext(
         conv=integer_conv(op, packed),
         sums=sums,
@@ -147,10 +142,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if is_widened:
         scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
     elif not wide:
-        scratch = (Scratch(4 * sums.steps.total * sums.element_words, 4),)
-    of = sums.sums_of
-    folded = dict.fromkeys(("scalar_sums_of", "scalar_sums_by_word"), of.operations) if of else {}
-    folded |= {"scalar_words": float(OUTLIER)}
+        scratch = (Scratch(4 * -(-g.taps // 2) * sums.element_words, 4),)
+    folded = dict.fromkeys(("scalar_sums_of", "scalar_sums_by_word"), sums.sums_of.operations)
+    folded |= {"scalar_packed_sums": _packed_operations(core, sums), "scalar_words": float(OUTLIER)}
     constants = _constants(packed, weights, outliers, sums)
     return Prepared(constants, context, scratch, certified(op, packed), folded=folded)
 
@@ -171,44 +165,30 @@ def _lanes(width: int) -> tuple[Lane, ...]:
 
 def _sums_by_word(taps: int, loop: Loop) -> DenseSums:
     """Over words of two weights each, groups of two elements."""
-    own = loop_by_word(loop, taps, BY_WORD_STEPS)
+    own = loop_of_pairs(loop, taps, BY_WORD_STEPS)
     segment = Segment(1, 0, 0, by_channel=False, loops=(own,), is_thumb1=True, by_word=32)
-    return replace(_byte_sums(taps, loop), is_wide=True, is_by_word=True, sums_of=segment, block_words=4 * own.groups)
+    return DenseSums(True, True, segment, loop.grouping, block_words=4 * own.groups)
 
 
 def _wide_sums(taps: int, core: Core, loop: Loop, blocks: int) -> DenseSums:
     """Over words of two weights each."""
     words = 2 * taps
     segment = Segment(blocks, 0, 0, core.by_channel, (loop,), core.is_thumb1, apart=words if blocks > 1 else 0)
-    return replace(_byte_sums(taps, loop), is_wide=True, sums_of=segment, block_words=words)
+    return DenseSums(True, False, segment, loop.grouping, block_words=words)
 
 
-def _byte_sums(taps: int, loop: Loop) -> DenseSums:
-    """Over words of four weights each."""
-    steps, is_one = _steps(taps), loop.grouping.size == 1
-    return DenseSums(
-        is_wide=False,
-        is_by_word=False,
-        sums_of=None,
-        grouping=loop.grouping,
-        steps=steps,
-        is_one=is_one,
-        element_words=_element_words(loop),
-        block_words=2 * steps.total,
-        borrows=steps.total * (2 if is_one else 1),
-        borrows_bytes=bytes_of(steps.total),
-        looped_bytes=bytes_of(steps.count * steps.unroll),
-    )
+def _byte_sums(taps: int, core: Core, loop: Loop) -> DenseSums:
+    """Over words of four weights each: two elements, of which each has a word and each group one where it starts."""
+    own, is_one = loop_of_pairs(loop, taps, STEPS), loop.grouping.size == 1
+    segment = Segment(1, 0, 0, by_channel=False, loops=(own,), is_thumb1=core.is_thumb1 and not is_one)
+    return DenseSums(False, False, segment, loop.grouping, 2 * own.steps.total, is_one, 4 if is_one else 3)
 
 
-def _steps(taps: int) -> Unrolled:
-    """The loop over words of four weights: two elements in a step."""
-    return unrolled(-(-taps // 2), STEPS)
-
-
-def _element_words(loop: Loop) -> int:
-    """The words of two elements that such a loop reads: each by itself, and where a group starts."""
-    return 4 if loop.grouping.size == 1 else 3
+def _packed_operations(core: Core, sums: DenseSums) -> float:
+    """What a call of the library's function for sums of bytes becomes: fitted to what gcc -O2 makes for three cores."""
+    [loop] = sums.sums_of.loops
+    once = 5.0 + 4.0 * (loop.steps.count > 1) + (27.0 if sums.sums_of.is_thumb1 else 0.0)
+    return once + (16.0 if core.loads_two and not sums.is_one else 29.0) * (loop.steps.unroll + loop.steps.rest)
 
 
 def _cheapest_split(weights: Int64s, most: int) -> tuple[Int64s, Int64s]:

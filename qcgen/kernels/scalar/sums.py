@@ -159,15 +159,6 @@ class Loop:
         return (*[self.grouping.size] * (self.elements // self.grouping.size), *self.rest)
 
 
-def bytes_of(number: int) -> bytes:
-    """A positive number byte by byte, the highest first: as Thumb-1 instructions without a literal load it.
-
-    >>> list(bytes_of(0x1203))
-    [18, 3]
-    """
-    return number.to_bytes((number.bit_length() + 7) // 8, "big")
-
-
 def loop_of(taps: int, found: Grouping, core: Core) -> Loop:
     """The loop over ``taps`` elements; what whole steps leave over are groups, the last ones smaller: of 4, 2, 1."""
     size = found.size
@@ -275,13 +266,13 @@ def with_pairs(segment: Segment, weights: Int64s, core: Core, *, is_packed: bool
     bits = 16 if is_packed else 8
     if grouped <= BY_WORD_GROUP[bits] / (4 * 2):
         return segment
-    return replace(segment, loops=(loop_by_word(least, weights.shape[1], MAX_ELEMENTS // 2),), by_word=bits)
+    return replace(segment, loops=(loop_of_pairs(least, weights.shape[1], MAX_ELEMENTS // 2),), by_word=bits)
 
 
-def loop_by_word(loop: Loop, taps: int, most: int) -> Loop:
-    """The same for sums by word, whose groups all have two elements, ``most`` of them in a round."""
-    steps = unrolled(-(-taps // 2), most)
-    return replace(loop, step=2, steps=steps, rest=(2,) * steps.rest)
+def loop_of_pairs(loop: Loop, taps: int, most: int) -> Loop:
+    """The same over two elements at a time, ``most`` times in a round."""
+    size, steps = loop.grouping.size, unrolled(-(-taps // 2), most)
+    return replace(loop, step=2, steps=steps, rest=(size,) * (2 * steps.rest // size))
 
 
 def _thumb1_cost(size: int) -> float:

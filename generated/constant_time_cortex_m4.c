@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x9ca26c80
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x83553641
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -344,8 +344,8 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_starts(co
     }
 }
 
-/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
-   `common`; upper fits 24 bits. */
+/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
+   upper fits 24 bits. */
 static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_part_shared(int32_t common, int32_t count,
     const int32_t *a, int32_t *sums)
 {
@@ -374,7 +374,7 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_part_alon
    one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
 typedef void constant_time_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
 
-/* So many words of four elements join sums, one after the other. */
+/* `count` words of four elements join the sums, one after the other. */
 static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_words_s8(
     constant_time_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {

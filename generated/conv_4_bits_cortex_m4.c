@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0xb75c9c7f
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x34ece342
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -342,7 +342,7 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_wor
     }
 }
 
-/* Where the sums of four channels that share words start for each of some windows: less `shared`. */
+/* Where the sums of four channels that share words start in each window: less `shared`. */
 static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_starts_less(
     const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
 {

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x7b860eb0
+#if CONV_CORTEX_M0_HEADER_ID != 0x658937f0
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -235,7 +235,7 @@ static CONV_CORTEX_M0_INLINE int32_t conv_cortex_m0_scalar_saturate_u8(int32_t v
     "adds %[bytes], #\\elements\n\t" \
     ".endif\n\t" \
     ".endm\n\t"
-#define CONV_CORTEX_M0_SCALAR_WINDOW /* .window: the sums of one; back leads a branch that reaches 2 KiB */ \
+#define CONV_CORTEX_M0_SCALAR_WINDOW /* .window: the sums of one; the branch back to its loop reaches 2 KiB */ \
     ".macro .window size, groups, elements, rounds, rest\n\t" \
     ".number \\groups\n\tlsls r2, r2, #15\n\tnegs r2, r2\n\t" /* less HALF once for each group */ \
     CONV_CORTEX_M0_SCALAR_START \
@@ -289,7 +289,7 @@ static CONV_CORTEX_M0_INLINE void conv_cortex_m0_scalar_window(const struct conv
 }
 #endif
 
-/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+/* The sums until `beyond`, all over the same words: by the loop `large`, if it is another one, where is_large is 1.
    Returns where the next factors are. */
 static CONV_CORTEX_M0_INLINE const void *conv_cortex_m0_scalar_sums_of(const struct conv_cortex_m0_scalar_loop *loop,
     const struct conv_cortex_m0_scalar_loop *large, const int32_t *words, const void *factors, const uint8_t *is_large,

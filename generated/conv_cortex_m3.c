@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xfb7b5adc
+#if CONV_CORTEX_M3_HEADER_ID != 0xa9615e1b
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -251,7 +251,7 @@ static CONV_CORTEX_M3_INLINE void conv_cortex_m3_scalar_window(const struct conv
     }
 }
 
-/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+/* The sums until `beyond`, all over the same words: by the loop `large`, if it is another one, where is_large is 1.
    Returns where the next factors are. */
 static CONV_CORTEX_M3_INLINE const void *conv_cortex_m3_scalar_sums_of(const struct conv_cortex_m3_scalar_loop *loop,
     const struct conv_cortex_m3_scalar_loop *large, const int32_t *words, const void *factors, const uint8_t *is_large,

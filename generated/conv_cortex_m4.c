@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x47d774ee
+#if CONV_CORTEX_M4_HEADER_ID != 0xf67a9b7d
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -344,7 +344,7 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(const struct conv
     conv_cortex_m4_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
 }
 
-/* The same of two windows, those of the second one behind the others. */
+/* The same for two windows: the sums of the second follow those of the first. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_starts_of_two(const int32_t **constants, int32_t width, int32_t *a)
 {
     CONV_CORTEX_M4_UNROLLED
@@ -357,8 +357,8 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_starts_of_two(const int32_t
     }
 }
 
-/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
-   `common`; upper fits 24 bits. */
+/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
+   upper fits 24 bits. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
     int32_t *sums)
 {
@@ -402,7 +402,7 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_step_shared_4(const int32_t
 
 typedef void conv_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
 
-/* So many steps. */
+/* `count` steps. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_steps(
     conv_cortex_m4_dsp_step *step, int32_t count, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
 {

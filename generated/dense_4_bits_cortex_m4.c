@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5feb6b57
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x02fd365e
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -284,7 +284,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_saturate
 #endif
 }
 
-/* Where the sums of four channels that share words start for each of some windows: less `shared`. */
+/* Where the sums of four channels that share words start in each window: less `shared`. */
 static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts_less(
     const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
 {
@@ -332,7 +332,7 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_quad_elemen
     a[1] = dense_4_bits_cortex_m4_dsp_dot(odd, ones, dense_4_bits_cortex_m4_dsp_dot(even, ones, a[1]));
 }
 
-/* So many words of four elements join sums, one after the other. */
+/* `count` words of four elements join the sums, one after the other. */
 static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_words_s8(
     dense_4_bits_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {

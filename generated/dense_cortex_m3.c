@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xdc3163b2
+#if DENSE_CORTEX_M3_HEADER_ID != 0xd78b386a
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -254,7 +254,7 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_window(const struct de
     }
 }
 
-/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+/* The sums until `beyond`, all over the same words: by the loop `large`, if it is another one, where is_large is 1.
    Returns where the next factors are. */
 static DENSE_CORTEX_M3_INLINE const void *dense_cortex_m3_scalar_sums_of(const struct dense_cortex_m3_scalar_loop *loop,
     const struct dense_cortex_m3_scalar_loop *large, const int32_t *words, const void *factors, const uint8_t *is_large,

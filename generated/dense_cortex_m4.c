@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x40d9b599
+#if DENSE_CORTEX_M4_HEADER_ID != 0x1fb93651
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -385,8 +385,8 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_starts(const int32_t **co
     }
 }
 
-/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
-   `common`; upper fits 24 bits. */
+/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
+   upper fits 24 bits. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
     int32_t *sums)
 {
@@ -415,7 +415,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_quad_shared_2(int32_t eve
     dense_cortex_m4_dsp_winograd_dot_two(even, odd, w0, w1, &a[0], &a[1]);
 }
 
-/* So many words of four elements join sums, one after the other. */
+/* `count` words of four elements join the sums, one after the other. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_words_s8(
     dense_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {
@@ -427,7 +427,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_words_s8(
     }
 }
 
-/* So many times two words join the sums of six channels, two of which share words. */
+/* `count` times two words join the sums of six channels, which share words two by two. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_twos_of_six_s8(
     const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x01a5851c
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0xb7295576
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -290,7 +290,7 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_window(
     }
 }
 
-/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+/* The sums until `beyond`, all over the same words: by the loop `large`, if it is another one, where is_large is 1.
    Returns where the next factors are. */
 static DENSE_OF_EIGHT_RV32IMC_INLINE const void *dense_of_eight_rv32imc_scalar_sums_of(
     const struct dense_of_eight_rv32imc_scalar_loop *loop, const struct dense_of_eight_rv32imc_scalar_loop *large,

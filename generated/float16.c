@@ -18,7 +18,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x63c8d426
+#if FLOAT16_HEADER_ID != 0xcb923f17
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -166,7 +166,7 @@ static FLOAT16_INLINE float float16_fp_normal_half_weight_float(const void *weig
     return float16_from_normal_half(((const uint16_t *)weights)[i]);
 }
 
-/* Those of all channels for the taps from number k on. */
+/* The weights of all channels from tap k on. */
 static FLOAT16_INLINE const void *float16_fp_weights_of(const struct float16_fp_conv *layer, const void *weights,
     int32_t k)
 {

@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0xb46a33a4
+#if FLOAT_NHWC_HEADER_ID != 0x35174902
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -116,7 +116,7 @@ static FLOAT_NHWC_INLINE float float_nhwc_fp_whole_weight_float(const void *weig
     return ((const float *)weights)[i];
 }
 
-/* Those of all channels for the taps from number k on. */
+/* The weights of all channels from tap k on. */
 static FLOAT_NHWC_INLINE const void *float_nhwc_fp_weights_of(const struct float_nhwc_fp_conv *layer,
     const void *weights, int32_t k)
 {

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x6fd910ae
+#if NARROW_CORTEX_M0_HEADER_ID != 0x8bdbaf71
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -224,7 +224,7 @@ static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_group(const struct n
     "adds %[bytes], #\\elements\n\t" \
     ".endif\n\t" \
     ".endm\n\t"
-#define NARROW_CORTEX_M0_SCALAR_WINDOW /* .window: the sums of one; back leads a branch that reaches 2 KiB */ \
+#define NARROW_CORTEX_M0_SCALAR_WINDOW /* .window: the sums of one; the branch back to its loop reaches 2 KiB */ \
     ".macro .window size, groups, elements, rounds, rest\n\t" \
     ".number \\groups\n\tlsls r2, r2, #15\n\tnegs r2, r2\n\t" /* less HALF once for each group */ \
     NARROW_CORTEX_M0_SCALAR_START \
@@ -278,7 +278,7 @@ static NARROW_CORTEX_M0_INLINE void narrow_cortex_m0_scalar_window(const struct 
 }
 #endif
 
-/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+/* The sums until `beyond`, all over the same words: by the loop `large`, if it is another one, where is_large is 1.
    Returns where the next factors are. */
 static NARROW_CORTEX_M0_INLINE const void *narrow_cortex_m0_scalar_sums_of(
     const struct narrow_cortex_m0_scalar_loop *loop, const struct narrow_cortex_m0_scalar_loop *large,

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x6a87ce2a
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x77dedcdf
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -309,7 +309,7 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_quad_products(int
     a[0] = pointwise_cortex_m4_dsp_dot(even, odd, a[0]);
 }
 
-/* So many words of four elements join sums, one after the other. */
+/* `count` words of four elements join the sums, one after the other. */
 static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_words_s8(
     pointwise_cortex_m4_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xbd2e5ed5
+#if SIZES_CORTEX_M4_HEADER_ID != 0xb61781d8
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -368,7 +368,7 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(const 
     }
 }
 
-/* The same of two windows, those of the second one behind the others. */
+/* The same for two windows: the sums of the second follow those of the first. */
 static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_starts_of_two(const int32_t **constants, int32_t width,
     int32_t *a)
 {
@@ -382,8 +382,8 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_starts_of_two(const int32
     }
 }
 
-/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
-   `common`; upper fits 24 bits. */
+/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
+   upper fits 24 bits. */
 static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
     int32_t *sums)
 {

@@ -151,7 +151,7 @@ def lower_gather_elements(source: Source) -> Operator:
 
 
 def lower_tile(source: Source) -> tuple[Operator, ...]:
-    """Elements repeated as constants say, of codes or floats."""
+    """Expand or Tile as constants say, of codes or floats."""
     # x again and again along every axis on which y is longer.
     x, y = source.tensor(0), source.result()
     shape = (1,) * (len(y.shape) - len(x.shape)) + x.shape

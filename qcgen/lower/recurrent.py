@@ -19,7 +19,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 
 
 def lower_recurrent(source: Source) -> tuple[Operator, ...]:
-    """In float32, weights float or dequantized; states in and out."""
+    """LSTM or GRU in float32, weights float or dequantized; states in and out."""
     # The time is brought to the front, and the outputs that are used are taken from what is computed.
     kind: Literal["lstm", "gru"] = "gru" if source.node.op_type == "GRU" else "lstm"
     x, before = source.tensor(0), list[Operator]()

@@ -37,7 +37,7 @@ static QCGEN_INLINE void qcgen_dsp_quad_shared_2(int32_t even, int32_t odd, cons
     qcgen_dsp_winograd_dot_two(even, odd, w0, w1, &a[0], &a[1]);
 }
 
-/* Six channels, two of which share words. */
+/* Six channels, which share words two by two. */
 static QCGEN_INLINE void qcgen_dsp_quad_shared_6(int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
 {
     qcgen_dsp_quad_shared_4(even, odd, constants, a);
@@ -69,7 +69,7 @@ static QCGEN_INLINE void qcgen_dsp_quad_elements(int32_t even, int32_t odd, cons
     a[1] = qcgen_dsp_dot(odd, ones, qcgen_dsp_dot(even, ones, a[1]));
 }
 
-/* So many words of four elements join sums, one after the other. */
+/* `count` words of four elements join the sums, one after the other. */
 static QCGEN_INLINE void qcgen_dsp_words_s8(
     qcgen_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {
@@ -81,7 +81,7 @@ static QCGEN_INLINE void qcgen_dsp_words_s8(
     }
 }
 
-/* Words join sums until `end`, `copies` a round. */
+/* Words join the sums until `end`, `copies` a round. */
 static QCGEN_INLINE void qcgen_dsp_rounds_s8(
     qcgen_dsp_quad *quad, const int8_t *x, const int8_t *end, int32_t copies, const int32_t **constants, int32_t *a)
 {
@@ -91,14 +91,14 @@ static QCGEN_INLINE void qcgen_dsp_rounds_s8(
     } while (x != end);
 }
 
-/* One to three elements that words leave join sums. */
+/* The one to three elements behind the last word join the sums. */
 static QCGEN_INLINE void qcgen_dsp_left_s8(
     qcgen_dsp_quad *quad, const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {
     quad(qcgen_dsp_pair(x[0], count > 1 ? x[1] : 0), count > 2 ? qcgen_dsp_pair(x[2], 0) : 0, constants, a);
 }
 
-/* So many times two words join the sums of six channels, two of which share words. */
+/* `count` times two words join the sums of six channels, which share words two by two. */
 static QCGEN_INLINE void qcgen_dsp_twos_of_six_s8(
     const int8_t *x, int32_t count, const int32_t **constants, int32_t *a)
 {

@@ -14,7 +14,7 @@ static QCGEN_INLINE void qcgen_dsp_starts(const int32_t **constants, int32_t wid
     }
 }
 
-/* The same of two windows, those of the second one behind the others. */
+/* The same for two windows: the sums of the second follow those of the first. */
 static QCGEN_INLINE void qcgen_dsp_starts_of_two(const int32_t **constants, int32_t width, int32_t *a)
 {
     QCGEN_UNROLLED
@@ -27,7 +27,7 @@ static QCGEN_INLINE void qcgen_dsp_starts_of_two(const int32_t **constants, int3
     }
 }
 
-/* Where the sums of four channels that share words start for each of some windows: less `shared`. */
+/* Where the sums of four channels that share words start in each window: less `shared`. */
 static QCGEN_INLINE void qcgen_dsp_starts_less(
     const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
 {
@@ -41,8 +41,8 @@ static QCGEN_INLINE void qcgen_dsp_starts_less(
     }
 }
 
-/* The sums of channels of those of words that hold two, 256 * upper + lower modulo 2^32, and of the lower one with
-   `common`; upper fits 24 bits. */
+/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
+   upper fits 24 bits. */
 static QCGEN_INLINE void qcgen_dsp_part_shared(int32_t common, int32_t count, const int32_t *a, int32_t *sums)
 {
     QCGEN_UNROLLED
@@ -219,7 +219,7 @@ static QCGEN_INLINE void qcgen_dsp_step_nibbles_4(const int32_t **xs, const int3
 
 typedef void qcgen_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
 
-/* So many steps. */
+/* `count` steps. */
 static QCGEN_INLINE void qcgen_dsp_steps(
     qcgen_dsp_step *step, int32_t count, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
 {

@@ -36,7 +36,7 @@ static QCGEN_INLINE float qcgen_fp_normal_half_weight_float(const void *weights,
     return qcgen_from_normal_half(((const uint16_t *)weights)[i]);
 }
 
-/* Those of all channels for the taps from number k on. */
+/* The weights of all channels from tap k on. */
 static QCGEN_INLINE const void *qcgen_fp_weights_of(const struct qcgen_fp_conv *layer, const void *weights, int32_t k)
 {
     return (const uint8_t *)weights + k * layer->channels * layer->weight_bytes;

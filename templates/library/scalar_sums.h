@@ -46,7 +46,7 @@
     "adds %[bytes], #\\elements\n\t" \
     ".endif\n\t" \
     ".endm\n\t"
-#define QCGEN_SCALAR_WINDOW /* .window: the sums of one; back leads a branch that reaches 2 KiB */ \
+#define QCGEN_SCALAR_WINDOW /* .window: the sums of one; the branch back to its loop reaches 2 KiB */ \
     ".macro .window size, groups, elements, rounds, rest\n\t" \
     ".number \\groups\n\tlsls r2, r2, #15\n\tnegs r2, r2\n\t" /* less HALF once for each group */ \
     QCGEN_SCALAR_START \
@@ -99,7 +99,7 @@ static QCGEN_INLINE void qcgen_scalar_window(const struct qcgen_scalar_loop *loo
 }
 #endif
 
-/* The sums until `beyond`, all over the same words: by the loop `large`, if that is another one, where is_large is 1.
+/* The sums until `beyond`, all over the same words: by the loop `large`, if it is another one, where is_large is 1.
    Returns where the next factors are. */
 static QCGEN_INLINE const void *qcgen_scalar_sums_of(const struct qcgen_scalar_loop *loop,
     const struct qcgen_scalar_loop *large, const int32_t *words, const void *factors, const uint8_t *is_large,

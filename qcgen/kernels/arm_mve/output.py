@@ -23,7 +23,7 @@ LANES = 4  # int32 in a vector
 MAX_ROUNDED = 16  # the largest shift that VQRSHRNB has
 
 BYTES = 16  # of a vector: elements of a window in a step
-MAX_STEPS = 9  # written out
+MAX_STEPS = 9  # written out; of more some are a loop
 FEW_PIXELS = 15  # so many windows at most pay for a function that sums one alone
 
 

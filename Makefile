@@ -19,7 +19,7 @@ AT_MOST = $(if $(TIME),--seconds $(TIME))
 
 help:
 	@echo "make demo        compile a small network, verify the C on this machine, recognize handwritten digits with it"
-	@echo "make test        set up .venv, then lint, type checks, import contracts and the tests that take little time"
+	@echo "make test        set up .venv, then lint, type checks, import contracts and at most three cases of each test"
 	@echo "make test-all    the same with all tests: more compilers, levels and cores, sanitizers, every case (minutes)"
 	@echo "make fuzz        COUNT mutated models from SEED: each is rejected, or becomes C that is built and run; TIME bounds the seconds; ONLY replays one"
 	@echo "make fuzz-networks   COUNT random networks from SEED with random options, held against onnxruntime, or FORMAT=tflite against TFLM; ONLY replays one"
@@ -49,8 +49,9 @@ define with-lint
     $(PYTEST) $(1); tests=$$?; wait $$lint; linted=$$?; cat build/lint.log; exit $$((tests | linted))
 endef
 
+# Three cases of each test, spread over all.
 test: c-compiler .venv/dev
-	$(call with-lint)
+	$(call with-lint,--at-most 3 --numprocesses $(MORE))
 
 test-all: c-compiler .venv/packagers
 	$(call with-lint,--all --numprocesses $(MORE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Generator
 from importlib.util import find_spec
 
@@ -36,14 +37,28 @@ ALLOWED = ("beside the repository", NOT_IN_CI)
 def pytest_addoption(parser: pytest.Parser) -> None:
     for name, text in OPTIONS.items():
         parser.addoption(f"--{name}", action="store_true", help=text)
+    parser.addoption("--at-most", type=int, metavar="N", help="run N cases of each test, evenly chosen among all")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the tests of options that are not given: to skip them one by one takes half a minute."""
     left_out = _left_out(config)
-    deselected = [item for item in items if any(map(item.get_closest_marker, left_out))]
-    config.hook.pytest_deselected(items=deselected)
-    items[:] = [item for item in items if not any(map(item.get_closest_marker, left_out))]
+    kept = [item for item in items if not any(map(item.get_closest_marker, left_out))]
+    if most := config.getoption("--at-most"):
+        kept = _some(kept, most)
+    chosen = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = kept
+
+
+def _some(items: list[pytest.Item], most: int) -> list[pytest.Item]:
+    """At most so many cases of each test function, the first one and others at equal distances."""
+    cases = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    chosen = {item for each in cases.values() for item in each[:: -(-len(each) // most)]}
+    return [item for item in items if item in chosen]
 
 
 def pytest_collection_finish() -> None:

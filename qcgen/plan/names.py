@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 
 from qcgen import library
 
@@ -160,8 +161,8 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str, public: Collection
     NAME_run that the caller knows.
     """
     names: list[str] = []
-    taken = {*PUBLIC, *library.reserved(), ROWS, SHARED, *public}
-    begun = {part for name in taken for part in _beginnings(name)}
+    taken = {*_own_names(), *public}
+    begun = set(_begun_by_own_names()).union(*map(_beginnings, public))
     for index, (node, operator) in enumerate(nodes):
         name = identifier(node, operator.lower())
         symbol = f"{prefix}_{name}"
@@ -172,6 +173,17 @@ def node_names(nodes: Iterable[tuple[str, str]], prefix: str, public: Collection
         begun.update(_beginnings(name))
         names.append(name)
     return tuple(names)
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    """Parts of symbols that generated files and the library have for themselves."""
+    return frozenset({*PUBLIC, *library.reserved(), ROWS, SHARED})
+
+
+@cache
+def _begun_by_own_names() -> frozenset[str]:
+    return frozenset(part for name in _own_names() for part in _beginnings(name))
 
 
 def _beginnings(name: str) -> list[str]:

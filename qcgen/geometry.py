@@ -202,11 +202,8 @@ def window_of(node: Node, kernel: tuple[int, ...]) -> Window:
 
 
 def _integers(node: Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    value = node.attributes.get(name, default)
-    numbers = tuple(number for number in value if isinstance(number, int)) if isinstance(value, tuple) else ()
-    if numbers != value:
-        raise TypeError(f"{name} is not a list of integers")
-    return numbers
+    given = node.integers(name)
+    return default if given is None else given
 
 
 def _is_one(value: Attribute) -> bool:

@@ -92,8 +92,8 @@ def gemm(facts: Facts) -> Shape:
         if len(given) != 2:
             what = f"the {place} operand has shape {shape_text(given)}, but must be a matrix"
             raise facts.wrong(what, "give a matrix")
-    rows, inner = a[::-1] if facts.integer("transA", 0) else a
-    across, columns = b[::-1] if facts.integer("transB", 0) else b
+    rows, inner = a[::-1] if facts.node.integer("transA", 0) else a
+    across, columns = b[::-1] if facts.node.integer("transB", 0) else b
     _multiply(facts, inner, across)
     return (rows, columns)
 
@@ -107,7 +107,7 @@ def _multiply(facts: Facts, inner: Dim, rows: Dim) -> None:
 
 def matmul_of_blocks(facts: Facts) -> Shape:
     """MatMulNBits: (A, packed weights, ...), of N columns."""
-    return (*facts.known_shape()[:-1], facts.integer("N", 0))
+    return (*facts.known_shape()[:-1], facts.node.integer("N", 0))
 
 
 DYNAMIC_LSTM = ("com.microsoft", "DynamicQuantizeLSTM")
@@ -126,13 +126,13 @@ def recurrent(facts: Facts) -> tuple[TensorType, ...]:
     if x is not None and r is not None and (len(x) != 3 or len(r) != 3):
         facts.wrong(f"X has shape {shape_text(x)}, R {shape_text(r)}", "both must have 3 axes")
     elif x is not None and r is not None:
-        is_turned, is_batch_first = (node.domain, node.op_type) == DYNAMIC_LSTM, facts.integer("layout", 0)
+        is_turned, is_batch_first = (node.domain, node.op_type) == DYNAMIC_LSTM, facts.node.integer("layout", 0)
         (a, b, i), h = x, r[1 if is_turned else 2]
         d = DIRECTIONS.get(str(node.attributes.get("direction", "forward")), 1)
         last = (a, d, h) if is_batch_first else (d, b, h)
         shapes = ((a, b, d, h) if is_batch_first else (a, d, b, h), last, last)
         if isinstance(h, int):
-            units = h if is_turned else facts.integer("hidden_size", h)
+            units = h if is_turned else facts.node.integer("hidden_size", h)
             rows, state = gates * units, (*last[:2], units)
             w, r = ((d, i, rows), (d, units, rows)) if is_turned else ((d, rows, i), (d, rows, units))
             states = ((5, "initial_h", state), (6, "initial_c", state))
@@ -156,12 +156,12 @@ def branches(facts: Facts) -> tuple[TensorType, ...]:
 
 def cast(facts: Facts) -> DType | None:
     """The type that the attribute ``to`` names."""
-    return element_type(facts.integer("to", 0))
+    return element_type(facts.node.integer("to", 0))
 
 
 def quantized(facts: Facts) -> DType | None:
     """The type of the zero point, else that of the attribute output_dtype, else uint8."""
-    return facts.dtype(2) if facts.has(2) else element_type(facts.integer("output_dtype", 0)) or DType.UINT8
+    return facts.dtype(2) if facts.has(2) else element_type(facts.node.integer("output_dtype", 0)) or DType.UINT8
 
 
 def quantized_product(facts: Facts) -> DType | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qcgen.ir.graph import Dim, Node, Value
+from qcgen.ir.graph import Dim, Malformed, Node, Value
 from qcgen.ir.types import Array, DType
 
 Shape = tuple[Dim, ...]
@@ -87,27 +87,13 @@ class Facts:
             raise Unknown
         return shape
 
-    def integer(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.node.attributes.get(name, default)
-        if not isinstance(value, int):
-            raise TypeError(f"{name} is not an integer")
-        return value
-
-    def integers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute that is a list of integers, None if it is absent."""
-        value = self.node.attributes.get(name)
-        if value is not None and not isinstance(value, tuple):
-            raise TypeError(f"{name} is not a list")
-        return None if value is None else integers(value)
-
     def integers_at(self, index: int, name: str = "") -> tuple[int, ...] | None:
         """A list of integers that older opsets have as an attribute and newer ones as an input, None if it is absent.
 
         An input must be constant.
         """
         if not self.has(index):
-            return self.integers(name)
+            return self.node.integers(name)
         if (array := self.constants[index]) is None:
             raise Unknown
         return integers(array)
@@ -128,7 +114,7 @@ class Facts:
 
     def axis(self, default: int, rank: int, *, behind: bool = False) -> int:
         """The attribute axis, counted from 0: one of so many, or with ``behind`` the place behind them."""
-        axis = self.integer("axis", default)
+        axis = self.node.integer("axis", default)
         if not -rank <= axis < rank + behind:
             what = f"axis is {axis}, but its input has {counted(rank, 'dimension')}"
             raise self.wrong(what, "correct axis" if rank else "give its input a dimension")
@@ -186,10 +172,10 @@ def _element(facts: Facts, element: ElementRule) -> DType | None:
 
 
 def integers(values: object) -> tuple[int, ...]:
-    """The elements of a list or one-dimensional array of integers; anything else raises TypeError."""
+    """The elements of a list or one-dimensional array of integers; anything else is Malformed."""
     flat = np.asarray(values)
     if flat.size and flat.dtype.kind not in "iu":
-        raise TypeError("integers are expected")
+        raise Malformed("integers are expected")
     return tuple(int(value) for value in flat.reshape(-1))
 
 

@@ -28,7 +28,7 @@ from qcgen.ir.types import Layout
 def transpose(facts: Facts) -> Shape:
     """The axes in the order of perm, reversed by default."""
     x = facts.known_shape()
-    perm = facts.integers("perm")
+    perm = facts.node.integers("perm")
     if perm is None:
         return x[::-1]
     if sorted(perm) != list(range(len(x))):
@@ -40,7 +40,7 @@ def transpose(facts: Facts) -> Shape:
 def reshape(facts: Facts) -> Shape:
     """The new shape, where 0 keeps the dimension (unless allowzero) and -1 takes what is left."""
     x, target = facts.shape(0), facts.known_integers(1, "shape")
-    keeps, text = not facts.integer("allowzero", 0), shape_text(target)
+    keeps, text = not facts.node.integer("allowzero", 0), shape_text(target)
     if min(target, default=0) < -1 or target.count(-1) > 1:
         raise facts.wrong(f"its new shape is {text}", "use one -1 at most, and no other negative number")
     kept = (None,) * len(target) if x is None else x
@@ -169,8 +169,8 @@ def split(facts: Facts) -> tuple[TensorType, ...]:
 
 
 def _parts(facts: Facts, x: Shape, parts: int) -> Sequence[Shape | None]:
-    lengths, number, axis = facts.integers_at(1, "split"), facts.integer("num_outputs", parts), facts.axis(0, len(x))
-    size, outputs = x[axis], counted(parts, "output")
+    lengths, axis, outputs = facts.integers_at(1, "split"), facts.axis(0, len(x)), counted(parts, "output")
+    number, size = facts.node.integer("num_outputs", parts), x[axis]
     if number != parts:
         raise facts.wrong(f"num_outputs is {number}, but it has {outputs}", "correct num_outputs")
     dims: Sequence[Dim] = (None,) * parts
@@ -222,7 +222,7 @@ def resize(facts: Facts) -> Shape | None:
     place = 2 if facts.node.version >= 11 else 1
     dims, sizes = list(facts.known_shape()), facts.integers_at(3, "sizes")
     scales = facts.constants[place] if facts.has(place) else None
-    axes = facts.axes(facts.integers("axes") or range(len(dims)), len(dims))
+    axes = facts.axes(facts.node.integers("axes") or range(len(dims)), len(dims))
     name, count = ("scales", None if scales is None else scales.size) if sizes is None else ("sizes", len(sizes))
     if count is None:
         raise Unknown
@@ -245,10 +245,10 @@ def resize(facts: Facts) -> Shape | None:
 def reduce(facts: Facts) -> Shape | None:
     """The named axes shrink to 1, or vanish without keepdims; all axes if none is named."""
     axes = facts.integers_at(1, "axes")
-    if not axes and facts.integer("noop_with_empty_axes", 0):
+    if not axes and facts.node.integer("noop_with_empty_axes", 0):
         return facts.shape(0)
     x = facts.known_shape()
-    return reduced(x, facts.axes(axes or range(len(x)), len(x)), facts.integer("keepdims", 1))
+    return reduced(x, facts.axes(axes or range(len(x)), len(x)), facts.node.integer("keepdims", 1))
 
 
 def reduced(x: Shape, gone: Collection[int], keepdims: int = 0) -> Shape:
@@ -259,13 +259,13 @@ def reduced(x: Shape, gone: Collection[int], keepdims: int = 0) -> Shape:
 def arg_max(facts: Facts) -> Shape:
     """The axis shrunk to 1 or gone."""
     x = facts.known_shape()
-    return reduced(x, (facts.axis(0, len(x)),), facts.integer("keepdims", 1))
+    return reduced(x, (facts.axis(0, len(x)),), facts.node.integer("keepdims", 1))
 
 
 def top_k(facts: Facts) -> Shape:
     """As many along the axis as K says."""
     x, is_old = facts.known_shape(), "k" in facts.node.attributes
-    k = facts.integer("k", 0) if is_old else facts.known_integers(1, "K")[0]
+    k = facts.node.integer("k", 0) if is_old else facts.known_integers(1, "K")[0]
     axis = facts.axis(-1, len(x))
     if isinstance(size := x[axis], int) and not 1 <= k <= size:
         raise facts.wrong(f"it looks for {k} of {counted(size, 'element')}", f"give a constant K from 1 to {size}")
@@ -315,7 +315,7 @@ def shape(facts: Facts) -> Shape:
     x = facts.shape(0)
     if x is None:
         return (None,)
-    return (len(x[facts.integer("start", 0) : facts.integer("end", len(x))]),)
+    return (len(x[facts.node.integer("start", 0) : facts.node.integer("end", len(x))]),)
 
 
 def range_(facts: Facts) -> Shape:
@@ -369,7 +369,7 @@ def space_to_depth(facts: Facts) -> Shape:
 
 def _blocks(facts: Facts) -> tuple[Shape, int]:
     """An image of four axes, and the size of its blocks."""
-    size = facts.integer("blocksize", 0)
+    size = facts.node.integer("blocksize", 0)
     if size < 1:
         raise facts.wrong(f"blocksize is {size}", "give a blocksize of at least 1")
     x = facts.known_shape()
@@ -397,7 +397,7 @@ def convolution(facts: Facts) -> Shape | None:
     """Y of any convolution of x with w: (N, M, output...) or, channels last, (N, output..., M)."""
     spelling, x, w = CONVOLUTIONS[facts.node.domain, facts.node.op_type], facts.shape(0), facts.shape(1)
     is_last, name = layout_of(facts.node, spelling) is Layout.CHANNELS_LAST, spelling.inputs[0]
-    kernel = facts.integers("kernel_shape")
+    kernel = facts.node.integers("kernel_shape")
     if x is not None:
         _require_image(facts, x, name, "convolution")
     if w is not None:
@@ -407,7 +407,8 @@ def convolution(facts: Facts) -> Shape | None:
 
 def _kernel(facts: Facts, x: Shape | None, w: Shape, name: str, is_last: bool) -> tuple[int, ...]:
     """The spatial axes of w, which x and the attributes fit; ``name`` is that of x."""
-    title, named, group = "W" if name == "X" else "w", facts.integers("kernel_shape"), facts.integer("group", 1)
+    title, named = "W" if name == "X" else "w", facts.node.integers("kernel_shape")
+    group = facts.node.integer("group", 1)
     if len(w) not in ((len(x),) if x else range(3, 7)):
         must = f"{name} has {len(x)}" if x else "must have 3 to 6"
         what = f"{title} has shape {shape_text(w)}: {counted(len(w), 'dimension')}, but {must}"
@@ -443,7 +444,7 @@ def pooling(facts: Facts) -> Shape | None:
     _check_numbers(facts, ("kernel_shape",), len(x) - 2, "its input")
     if not facts.problems:
         _check_numbers(facts, WINDOW, len(x) - 2, "its input")
-    return _slide(facts, x, facts.integers("kernel_shape"), x[-1 if is_last else 1], is_last, "input")
+    return _slide(facts, x, facts.node.integers("kernel_shape"), x[-1 if is_last else 1], is_last, "input")
 
 
 def global_pooling(facts: Facts) -> Shape:
@@ -463,7 +464,7 @@ def _require_image(facts: Facts, x: Shape, name: str, operator: str) -> None:
 def _check_numbers(facts: Facts, names: tuple[str, ...], rank: int, subject: str) -> None:
     """Lengths, signs and sizes of the numbers of a window; ``subject`` has so many spatial axes."""
     for name in names:
-        values, least = facts.integers(name), 0 if name == "pads" else 1
+        values, least = facts.node.integers(name), 0 if name == "pads" else 1
         count = rank if least else 2 * rank
         if values is not None and len(values) != count:
             axes = f"{rank} spatial ax{'is' if rank == 1 else 'es'}"

@@ -38,6 +38,10 @@ class Value:
         return known if len(known) == len(self.shape) else None
 
 
+class Malformed(TypeError):
+    """An attribute is of another kind than the operator has."""
+
+
 @dataclass(frozen=True)
 class Node:
     """One node. ``name`` is never empty and unique; ``domain`` is "" for ai.onnx; an absent input is "".
@@ -75,6 +79,37 @@ class Node:
     def input_beside(self, name: str) -> str:
         """The other one of two inputs."""
         return self.input(1) if self.input(0) == name else self.input(0)
+
+    def integer(self, name: str, default: int) -> int:
+        """An attribute that is an integer; Malformed if it is none, as of the kinds below."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise Malformed(f"{name} is not an integer")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a number."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float):
+            raise Malformed(f"{name} is not a number")
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute that is text."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, str):
+            raise Malformed(f"{name} is no text")
+        return value
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute that is a list of integers, None if it is absent."""
+        value = self.attributes.get(name)
+        if value is None:
+            return None
+        numbers = tuple(item for item in value if isinstance(item, int)) if isinstance(value, tuple) else ()
+        if numbers != value:
+            raise Malformed(f"{name} is not a list of integers")
+        return numbers
 
 
 def operator_keys(names: str) -> Iterator[tuple[str, str]]:

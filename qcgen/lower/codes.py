@@ -107,9 +107,9 @@ def codes_of(source: Source, index: int) -> ConstantCodes | None:
     if maker is None or not maker.is_constant(0) or DType.of(maker.array(0)) not in Q8:
         return None
     codes, scale, zero_point = constants_of(maker)
-    if scale.dtype != np.float32 or not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
+    if scale.dtype != np.float32 or not (np.isfinite(scale) & (scale > 0)).all() or maker.node.integer("block_size", 0):
         return None
-    axis = None if scale.size == 1 else maker.integer("axis", 1) % codes.ndim
+    axis = None if scale.size == 1 else maker.node.integer("axis", 1) % codes.ndim
     return ConstantCodes(codes, scale.reshape(-1), zero_point.reshape(-1), axis)
 
 
@@ -205,7 +205,7 @@ def _integers(source: Source, unit: Float32s, y_scale: np.float32) -> Array | No
         with np.errstate(all="ignore"):
             return _int32(np.rint(source.array(2) / unit))
     codes, scale, zero_point = constants_of(maker)
-    if not (np.isfinite(scale) & (scale > 0)).all() or maker.integer("block_size", 0):
+    if not (np.isfinite(scale) & (scale > 0)).all() or maker.node.integer("block_size", 0):
         return None
     is_plain = DType.of(codes) is DType.INT32 and not zero_point.any()
     if is_plain and (is_qgemm(source) or not is_in_float(source.node, source.graph)):
@@ -254,7 +254,7 @@ def _nearest(source: Source, unit: Array) -> Array | None:
     Of activations of 16 bits a unit is far less than a code. ConstantCodes stand for more digits than float32 holds.
     """
     real, maker = source.array(2).astype(np.float64), source.dequantized(2)
-    if maker is not None and not maker.integer("block_size", 0):
+    if maker is not None and not maker.node.integer("block_size", 0):
         codes, scale, zero_point = constants_of(maker)
         real = (codes - zero_point.astype(np.float64)) * scale.astype(np.float64)
     with np.errstate(all="ignore"):

@@ -130,7 +130,7 @@ def _plain(kind: str, **defaults: float) -> Callable[[Source], FloatActivation]:
 
 
 def _gelu(source: Source) -> FloatActivation:
-    return FloatActivation("GeluTanh" if source.text("approximate", "none") == "tanh" else "Gelu")
+    return FloatActivation("GeluTanh" if source.node.text("approximate", "none") == "tanh" else "Gelu")
 
 
 def _clip(source: Source) -> FloatActivation:

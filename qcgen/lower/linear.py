@@ -112,7 +112,7 @@ def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]
     spelling = CONVOLUTIONS[source.node.domain, source.node.op_type]
     w = source.tensor(place_of(source, 1)).shape
     x = source.tensor(0, layout=layout_of(source.node, spelling))
-    return geometry_of(source.node, x, w[2:], source.integer("group", 1), w[0])
+    return geometry_of(source.node, x, w[2:], source.node.integer("group", 1), w[0])
 
 
 def _layout(node: Node) -> Layout:
@@ -256,7 +256,7 @@ def lower_matmul_integer(source: Source) -> tuple[Operator, ...]:
 
 def _rows(source: Source, a: Tensor) -> tuple[Tensor, tuple[Operator, ...]]:
     """A with its rows outermost, and the transposition that this needs."""
-    if not source.integer("transA", 0):
+    if not source.node.integer("transA", 0):
         return a, ()
     x = source.reshaped("transposed", a, a.shape[::-1])
     return x, (Transpose(*source.called, a, x, (1, 0)),)
@@ -269,7 +269,7 @@ def lower_gemm(source: Source) -> tuple[Operator, ...]:
     fl32(fl32(alpha * a_scale) * b_scale), divided by y_scale if there is one; C is int32 and is not multiplied.
     """
     is_spelt = source.node.op_type == "QGemm"
-    weights, is_transposed = source.array(place_of(source, 1)), source.integer("transB", 0)
+    weights, is_transposed = source.array(place_of(source, 1)), source.node.integer("transB", 0)
     matrix = weights.T if is_transposed else weights
     alpha, beta = np.float32(source.real("alpha", 1.0)), np.float32(source.real("beta", 1.0))
     x, before = _rows(source, source.tensor(0))

@@ -33,7 +33,7 @@ from qcgen.lower.source import Source
 def lower_transpose(source: Source) -> Operator:
     """Transpose; the axes are reversed by default."""
     rank = len(source.tensor(0).shape)
-    return Transpose(*source.ends, source.attribute_integers("perm") or tuple(reversed(range(rank))))
+    return Transpose(*source.ends, source.node.integers("perm") or tuple(reversed(range(rank))))
 
 
 def lower_reshape(source: Source) -> Operator:
@@ -62,7 +62,7 @@ def lower_qlinear_concat(source: Source) -> tuple[Operator, ...]:
             before.append(lookup(source, x, scaled, lambda values: values))
             x = scaled
         xs.append(x)
-    return (*before, Concat(*source.called, tuple(xs), y, source.integer("axis", 1) % len(y.shape)))
+    return (*before, Concat(*source.called, tuple(xs), y, source.node.integer("axis", 1) % len(y.shape)))
 
 
 def lower_slice(source: Source) -> Operator:
@@ -104,7 +104,7 @@ def _sliced(name: str, op_type: str, x: Tensor, y: Tensor, axis: int, first: int
 def lower_pad(source: Source) -> Operator:
     """Pad: (data, pads, constant_value, axes), attributes before opset 11; the other modes repeat elements of x."""
     name, op_type, x, y = source.ends
-    mode, before, pads = source.text("mode", "constant"), [0] * len(x.shape), source.integers(1, "pads")
+    mode, before, pads = source.node.text("mode", "constant"), [0] * len(x.shape), source.integers(1, "pads")
     assert pads is not None, "a Pad has pads"
     axes = source.integers(3, "axes") if source.has(3) else range(len(x.shape))
     for axis, count in zip(axes or (), pads[: len(pads) // 2], strict=True):
@@ -171,9 +171,9 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 def lower_depth_to_space(source: Source) -> tuple[Operator, ...]:
     """DepthToSpace, DCR and CRD: the channels of a pixel become a block of pixels."""
     batch, channels, height, width = source.tensor(0).shape
-    size = source.integer("blocksize", 1)
+    size = source.node.integer("blocksize", 1)
     depth = channels // size**2
-    if source.text("mode", "DCR") == "DCR":
+    if source.node.text("mode", "DCR") == "DCR":
         split, perm = (batch, height, width, size, size, depth), (0, 1, 3, 2, 4, 5)
     else:
         split, perm = (batch, height, width, depth, size, size), (0, 1, 4, 2, 5, 3)
@@ -183,7 +183,7 @@ def lower_depth_to_space(source: Source) -> tuple[Operator, ...]:
 def lower_space_to_depth(source: Source) -> tuple[Operator, ...]:
     """SpaceToDepth: a block of pixels becomes the channels of one."""
     batch, channels, height, width = source.tensor(0).shape
-    size = source.integer("blocksize", 1)
+    size = source.node.integer("blocksize", 1)
     split = (batch, height // size, size, width // size, size, channels)
     return _rearranged(source, split, (0, 1, 3, 2, 4, 5), (batch, height // size, width // size, channels * size**2))
 
@@ -229,7 +229,7 @@ def lower_resize(source: Source) -> Operator:
     x, y = source.tensor(0).shape, source.result().shape
     # Where no size changes onnxruntime copies x, whatever the scales.
     scales = [Float32(1)] * len(x) if x == y else _scales(source, x, y)
-    if source.text("mode", "nearest") == "linear" and x != y:
+    if source.node.text("mode", "nearest") == "linear" and x != y:
         return _interpolate(source, scales)
     return Resize(*source.ends, tuple(_axis(source, *sizes) for sizes in zip(x, y, scales, strict=True)))
 
@@ -237,7 +237,7 @@ def lower_resize(source: Source) -> Operator:
 def _interpolate(source: Source, scales: list[Float32]) -> Interpolate:
     """The weights of onnxruntime's SetupUpsampleBilinearInteger: places in units of 1 / 1024, truncated."""
     x, y = source.tensor(0, layout=Layout.CHANNELS_LAST), source.result(layout=Layout.CHANNELS_LAST)
-    mode = source.text("coordinate_transformation_mode", "half_pixel")
+    mode = source.node.text("coordinate_transformation_mode", "half_pixel")
     down, across = (_between(mode, x.shape[axis], y.shape[axis], scales[axis]) for axis in (1, 2))
     return Interpolate(*source.called, x, y, down, across, truncates=True)
 
@@ -258,8 +258,8 @@ def _axis(source: Source, size: int, length: int, scale: Float32) -> tuple[int, 
     if source.node.version < 11:  # no attributes yet: asymmetric, and rounded up where the axis becomes shorter
         coordinate, nearest = COORDINATES["asymmetric"], NEAREST["ceil" if scale < 1 else "floor"]
     else:
-        coordinate = COORDINATES[source.text("coordinate_transformation_mode", "half_pixel")]
-        nearest = NEAREST[source.text("nearest_mode", "round_prefer_floor")]
+        coordinate = COORDINATES[source.node.text("coordinate_transformation_mode", "half_pixel")]
+        nearest = NEAREST[source.node.text("nearest_mode", "round_prefer_floor")]
     places = coordinate(np.arange(length, dtype=np.float32), scale, size, length)
     return tuple(min(max(nearest(float(place)), 0), size - 1) for place in places)
 
@@ -270,7 +270,7 @@ def _scales(source: Source, x: tuple[int, ...], y: tuple[int, ...]) -> list[Floa
     ratios = [Float32(length) / Float32(size) for size, length in zip(x, y, strict=True)]
     if source.has(3) or not source.has(index) or not source.array(index).size:
         return ratios
-    axes = source.attribute_integers("axes") or tuple(range(len(x)))
+    axes = source.node.integers("axes") or tuple(range(len(x)))
     for axis, scale in zip(axes, source.array(index).reshape(-1), strict=True):
         ratios[axis] = Float32(scale)
     return ratios

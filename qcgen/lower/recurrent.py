@@ -24,7 +24,7 @@ def lower_recurrent(source: Source) -> tuple[Operator, ...]:
     kind: Literal["lstm", "gru"] = "gru" if source.node.op_type == "GRU" else "lstm"
     x, before = source.tensor(0), list[Operator]()
     states = [source.tensor(i) if _is_given(source, i, kind) else None for i in (5, 6)]
-    if source.integer("layout", 0):
+    if source.node.integer("layout", 0):
         x = _exchanged(source, x, before)
         states = [state and _exchanged(source, state, before) for state in states]
     gates, state_gates = _weights(source, 1, kind), _weights(source, 2, kind)
@@ -52,7 +52,7 @@ def _layer(
 ) -> tuple[Recurrent, tuple[Operator, ...]]:
     """The operator over x (T, B, I), the time in front, and what makes the node's outputs of its own."""
     directions, _, units, _ = gates.codes.shape
-    direction, (h, c) = source.text("direction", "forward"), states
+    direction, (h, c) = source.node.text("direction", "forward"), states
     bias, state_bias = _biases(source, kind, directions, units)
     outputs = _Outputs(source, (x.shape[0], directions, x.shape[1], units))
     op = Recurrent(
@@ -71,7 +71,7 @@ def _layer(
         outputs.keeps_last,
         outputs.keeps_cell,
         source.real("clip", 0.0) or None,
-        bool(source.integer("input_forget", 0)),
+        bool(source.node.integer("input_forget", 0)),
     )
     return op, outputs.taken(direction == "reverse")
 
@@ -133,7 +133,7 @@ def _biases(source: Source, kind: str, directions: int, units: int) -> tuple[np.
     gates = len(GATES[kind])
     both = source.array(3) if source.has(3) else np.zeros((directions, 2 * gates * units), np.float32)
     w, r = both.reshape(directions, 2, gates, units).swapaxes(0, 1)
-    if kind == "lstm" or not source.integer("linear_before_reset", 0):
+    if kind == "lstm" or not source.node.integer("linear_before_reset", 0):
         return w + r, None
     bias = w + r
     bias[:, 2] = w[:, 2]
@@ -156,7 +156,7 @@ class _Outputs:
         self._is_last_a_state = self.keeps_states and directions == 1
         self.keeps_last = not (self.keeps_states or self.keeps_cell) or (bool(self._last) and not self._is_last_a_state)
         rows = steps * self.keeps_states + self.keeps_last + self.keeps_cell
-        self._is_batch_first = bool(source.integer("layout", 0))
+        self._is_batch_first = bool(source.node.integer("layout", 0))
         is_y = self.keeps_states and not self.keeps_last and not self.keeps_cell and not self._is_batch_first
         shape = (rows, directions, batch, units)
         self.y = source.result() if is_y else source.inner("states", DType.FLOAT32, shape)

@@ -62,7 +62,7 @@ def lower_average_pool(source: Source) -> tuple[Operator, ...]:
     computed as QLinearGlobalAveragePool does.
     """
     node, (x, y) = source.node, _images(source)
-    is_dilated = set(source.attribute_integers("dilations") or ()) - {1}
+    is_dilated = set(node.integers("dilations") or ()) - {1}
     ends = None if node.domain == NHWC_DOMAIN or is_dilated else narrow_ends(source, 0)
     if ends is not None:
         x, y = (replace(tensor, layout=x.layout) for tensor in ends)
@@ -70,16 +70,13 @@ def lower_average_pool(source: Source) -> tuple[Operator, ...]:
         g, _ = pool_geometry(source, x)
         is_whole = g.kernel == g.input and not g.is_padded
         return (*before, *((_mean_of_codes(source, x, y),) if is_whole else _average(source, x, y)))
-    if source.integer("ceil_mode", 0) and source.integer("count_include_pad", 0):
-        is_same = source.text("auto_pad", "NOTSET").startswith("SAME")  # whose windows stay within the padded image
+    if node.integer("ceil_mode", 0) and node.integer("count_include_pad", 0):
+        is_same = node.text("auto_pad", "NOTSET").startswith("SAME")  # whose windows stay within the padded image
         return _average(source, x, y) if is_same else _average_of_padded(source, x, y)
     if node.domain or node.version >= 19:
         return _average(source, x, y)
     g, _ = pool_geometry(source, x)
-    in_blocks, strides = (
-        node.outputs[0] in source.graph.in_blocks,
-        source.attribute_integers("strides") or (1,) * g.rank,
-    )
+    in_blocks, strides = node.outputs[0] in source.graph.in_blocks, node.integers("strides") or (1,) * g.rank
     if g.kernel == g.input and not g.is_padded and set(strides) == {1}:
         return (_mean(source, x, y, None, is_in_order=in_blocks),)
     fits = strides[-1] <= 2 and g.input[-1] + g.pads_begin[-1] + g.pads_end[-1] <= MOST_BY_COLUMNS
@@ -111,7 +108,7 @@ MOST_BY_COLUMNS = 2045
 
 def _average(source: Source, x: Tensor, y: Tensor, *, is_by_columns: bool = False) -> tuple[Operator, ...]:
     geometry, axes = pool_geometry(source, x)
-    counts_padding = source.integer("count_include_pad", 0) != 0
+    counts_padding = source.node.integer("count_include_pad", 0) != 0
     return cropped(AveragePool(*source.called, x, y, geometry, counts_padding, is_by_columns), axes, source.graph)
 
 
@@ -167,7 +164,7 @@ def _mean(
 
 def pool_geometry(source: Source, x: Tensor) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:
     """The geometry of a pooling: every channel is a group of its own."""
-    kernel, channels = source.attribute_integers("kernel_shape"), channels_of(x)
+    kernel, channels = source.node.integers("kernel_shape"), channels_of(x)
     assert kernel is not None, "a pooling has a kernel_shape"
     return geometry_of(source.node, x, kernel, channels, channels)
 
@@ -192,7 +189,7 @@ def lower_reduce(source: Source) -> Operator:
     """ReduceMax, ReduceMin, ReduceSum and ReduceMean of codes or float32 numbers; the others of float32 numbers."""
     (name, op_type, x, y), kind = source.ends, _KINDS[source.node.op_type]
     named = source.integers(1, "axes")
-    if not named and source.integer("noop_with_empty_axes", 0):
+    if not named and source.node.integer("noop_with_empty_axes", 0):
         return Reshape(name, op_type, x, y)
     axes = tuple(sorted(axis % len(x.shape) for axis in named)) if named else tuple(range(len(x.shape)))
     found = _sum_of_codes(source, kind, axes) if kind in ("sum", "mean") else None
@@ -222,7 +219,7 @@ def _sum_of_codes(source: Source, kind: ReduceKind, axes: tuple[int, ...]) -> Op
 def lower_arg_max(source: Source) -> Operator:
     """ArgMax and ArgMin of codes or float32 numbers, int64."""
     kind: Literal["max", "min"] = "max" if source.node.op_type == "ArgMax" else "min"
-    takes_last = source.integer("select_last_index", 0) != 0
+    takes_last = source.node.integer("select_last_index", 0) != 0
     return ArgMax(*source.called, _compared(source), source.result(), kind, source.axis(0), takes_last)
 
 
@@ -233,9 +230,9 @@ def lower_top_k(source: Source) -> tuple[Operator, ...]:
     """
     x, [values, places] = _compared(source), (*source.node.outputs, "")[:2]
     axis, shape = source.axis(-1), list(x.shape)
-    shape[axis] = int(source.number(1)) if source.has(1) else source.integer("k", 0)
+    shape[axis] = int(source.number(1)) if source.has(1) else source.node.integer("k", 0)
     found = source.result(index=1) if places else source.inner("places", DType.INT64, tuple(shape))
-    top = TopK(*source.called, x, found, axis, source.integer("largest", 1) != 0)
+    top = TopK(*source.called, x, found, axis, source.node.integer("largest", 1) != 0)
     if not values:
         return (top,)
     if x.name == source.node.inputs[0]:
@@ -265,8 +262,8 @@ def lower_softmax(source: Source) -> tuple[Operator, ...]:
     QLinearSoftmax says in its attribute opset which Softmax is meant.
     """
     name, op_type = source.called
-    is_flat, is_log = source.integer("opset", source.node.version) < 13, op_type == "LogSoftmax"
-    axis = source.integer("axis", 1 if is_flat and op_type != "QLinearSoftmax" else -1)
+    is_flat, is_log = source.node.integer("opset", source.node.version) < 13, op_type == "LogSoftmax"
+    axis = source.node.integer("axis", 1 if is_flat and op_type != "QLinearSoftmax" else -1)
     ends = None if is_log else narrow_ends(source, 0)
     if ends is None:
         x, y = source.tensor(0), source.result()
@@ -310,7 +307,7 @@ LARGEST = 2.0**30
 
 def lower_layer_norm(source: Source) -> tuple[Operator, ...]:
     """LayerNormalization of float32 numbers or of codes: (X, Scale, B); RMSNormalization of float32 numbers."""
-    x, y, axis = source.codes(0, *Q8), source.quantized(*Q8), source.integer("axis", -1)
+    x, y, axis = source.codes(0, *Q8), source.quantized(*Q8), source.node.integer("axis", -1)
     is_joined, is_centered = False, source.node.op_type != "RMSNormalization"
     if (
         x is None

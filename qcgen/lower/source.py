@@ -61,34 +61,15 @@ class Source:
         """A list of integers: an input in newer opsets, an attribute in older ones; None if absent."""
         if self.has(index):
             return tuple(int(value) for value in self.array(index).reshape(-1))
-        return self.attribute_integers(name)
-
-    def attribute_integers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute that is a list of integers, None if it is absent."""
-        value = self.node.attributes.get(name)
-        return tuple(int(item) for item in value) if isinstance(value, tuple) else None
-
-    def integer(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.node.attributes.get(name, default)
-        assert isinstance(value, int), f"{name} is not an integer"
-        return value
+        return self.node.integers(name)
 
     def axis(self, default: int) -> int:
         """The attribute axis, one of those of the first input, from 0 on."""
-        return self.integer("axis", default) % len(self.tensor(0).shape)
+        return self.node.integer("axis", default) % len(self.tensor(0).shape)
 
     def real(self, name: str, default: float) -> float:
         """A float attribute, as the float32 that it is."""
-        value = self.node.attributes.get(name, default)
-        assert isinstance(value, int | float), f"{name} is not a number"
-        return float(np.float32(value))
-
-    def text(self, name: str, default: str) -> str:
-        """An attribute that is text."""
-        value = self.node.attributes.get(name, default)
-        assert isinstance(value, str), f"{name} is no text"
-        return value
+        return float(np.float32(self.node.number(name, default)))
 
     def tensor(self, index: int, by: Quantization | None = None, layout: Layout | None = None) -> Tensor:
         """An input; ``by`` says what its codes mean here."""

@@ -110,8 +110,8 @@ def reduce_before(orders: Mapping[str, Perm], wiring: Wiring, node: Node) -> Cha
         return None
     if dequantized(wiring, x.name) is not None and quantizer(wiring, node.outputs[0]) is not None:
         return None  # integers
-    given = wiring.known(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    named = tuple(range(len(perm))) if given is None else integers(given)
+    given = integers(wiring.known(node.input(1))) if node.input(1) else node.integers("axes")
+    named = tuple(range(len(perm))) if given is None else given
     axes = tuple(sorted(perm[axis % len(perm)] for axis in named))
     steps, keeps_axes = Steps(wiring, node), bool(node.attributes.get("keepdims", 1))
     source = steps.step("Transpose", x.name, perm=tuple(np.argsort(perm).tolist()))

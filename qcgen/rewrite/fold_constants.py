@@ -65,13 +65,6 @@ class Result(NamedTuple):
     dtype: DType
     shape: tuple[int, ...]
 
-    def integer(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        value = self.node.attributes.get(name, default)
-        if not isinstance(value, int):
-            raise TypeError(f"{name} is not an integer")
-        return value
-
 
 Fold = Callable[..., Array]
 """From a Result and the node's constant inputs, None for absent ones, to the output.
@@ -162,8 +155,11 @@ def quantize(y: Result, x: Array, scale: Array, zero_point: Array | None = None)
     """
     if not y.dtype.is_code or scale.dtype != np.float32 or x.dtype not in (np.float32, np.int32) or np.isnan(x).any():
         raise TypeError("codes of 8 and 16 bits are made of float32 and int32")
-    zero = _parameter(y, np.zeros((), y.dtype.numpy) if zero_point is None else zero_point).astype(np.float32)
-    quotient = np.clip(x.astype(np.float32) / _parameter(y, scale), y.dtype.low - zero, y.dtype.high - zero)
+    given = np.zeros((), y.dtype.numpy) if zero_point is None else zero_point
+    zero = by_element(y.node, given, y.shape).astype(np.float32)
+    quotient = np.clip(
+        x.astype(np.float32) / by_element(y.node, scale, y.shape), y.dtype.low - zero, y.dtype.high - zero
+    )
     return np.asarray(np.rint(quotient) + zero).astype(y.dtype.numpy)
 
 
@@ -177,15 +173,8 @@ def dequantize(y: Result, x: Array, scale: Array, zero_point: Array | None = Non
             raise TypeError("the zero point has another type")
         if zero_point.size not in (1, scale.size):
             raise ValueError("there are more zero points than scales")
-        difference -= _parameter(y, zero_point)
-    return difference.astype(np.float32) * _parameter(y, scale)
-
-
-def _parameter(y: Result, parameter: Array) -> Array:
-    found = by_element(parameter, y.shape, y.integer("axis", 1), y.integer("block_size", 0))
-    if found is None:
-        raise ValueError("scale and zero point have one element for each place or block")
-    return found
+        difference -= by_element(y.node, zero_point, y.shape)
+    return difference.astype(np.float32) * by_element(y.node, scale, y.shape)
 
 
 FOLDS: dict[tuple[str, str], Fold] = {

@@ -101,8 +101,7 @@ class _Rounding:
         x, y = node.inputs[0], node.outputs[0]
         if self._is_half(x):
             maker = self._graph.producers.get(x)
-            to = node.attributes.get("to")
-            is_single = isinstance(to, int) and element_type(to) is DType.FLOAT32 and self._is_computed(maker)
+            is_single = element_type(node.integer("to", 0)) is DType.FLOAT32 and self._is_computed(maker)
             self._nodes.append(replace(node, inputs=(self._single[x] if is_single else self._half(x),)))
             return
         self._nodes.append(node)

@@ -8,7 +8,6 @@ from math import sqrt
 
 import numpy as np
 
-from qcgen.infer.facts import integers
 from qcgen.ir.graph import NEWEST, Attribute, Graph, Node, element_type, number_of
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
@@ -19,7 +18,7 @@ from qcgen.rewrite.quantization import (
     quantization_of,
     quantizer,
 )
-from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring, apply
+from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, Steps, Wiring, apply
 
 # Expressions of operators that a tensor may be computed by.
 
@@ -157,16 +156,7 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
 
 def _is_of_rows(wiring: Wiring, node: Node, rank: int) -> bool:
     """Whether a mean is one over the last axis, which is kept."""
-    return node.attributes.get("keepdims", 1) != 0 and _axes_of(wiring, node) in ((-1,), (rank - 1,))
-
-
-def _axes_of(wiring: Wiring, node: Node) -> tuple[int, ...] | None:
-    """The axes, an input in newer opsets; None if they are absent or not constant."""
-    given = wiring.constant(node.input(1)) if node.input(1) else node.attributes.get("axes")
-    try:
-        return None if given is None else integers(given)
-    except TypeError as error:
-        raise NoMatch from error
+    return node.integer("keepdims", 1) != 0 and wiring.integers(node, 1, "axes") in ((-1,), (rank - 1,))
 
 
 def _is_row(wiring: Wiring, name: str, shape: tuple[int, ...]) -> bool:
@@ -345,10 +335,10 @@ def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
 def write_out_one_hot(wiring: Wiring, node: Node) -> Change | None:
     """OneHot of integers with constant depth and values: which place each is, or is from the end, chooses a number."""
     found, given = [wiring.constant(node.input(index)) for index in (1, 2)], wiring.graph.value(node.input(0))
-    axis, depth, values = node.attributes.get("axis", -1), *found
+    axis, depth, values = node.integer("axis", -1), *found
     if not node.is_a("OneHot") or depth is None or values is None or values.shape != (2,) or depth.size != 1:
         return None
-    if given.shape is None or given.dtype not in (DType.INT32, DType.INT64) or not isinstance(axis, int):
+    if given.shape is None or given.dtype not in (DType.INT32, DType.INT64):
         return None
     dtype, count, rank = DType.of(values), int(depth.reshape(())), len(given.shape) + 1
     is_known = dtype is DType.FLOAT32 or (dtype in (DType.INT32, DType.INT64) and np.abs(values).max() < _EXACT)
@@ -371,10 +361,10 @@ def write_out_one_hot(wiring: Wiring, node: Node) -> Change | None:
 
 def name_casts(wiring: Wiring, node: Node) -> Change | None:
     """Images that come as bytes are cast and scaled before they are quantized: with this, all of it is one table."""
-    to, x = node.attributes.get("to"), wiring.graph.value(node.input(0))
-    if not node.is_a("Cast") or not isinstance(to, int) or x.dtype is None:
+    x = wiring.graph.value(node.input(0))
+    if not node.is_a("Cast") or element_type(node.integer("to", 0)) is not DType.FLOAT32:
         return None
-    if element_type(to) is not DType.FLOAT32 or not x.dtype.is_quantized or wiring.constant(x.name) is not None:
+    if x.dtype is None or not x.dtype.is_quantized or wiring.constant(x.name) is not None:
         return None
     steps = Steps(wiring, node)
     steps.step("DequantizeLinear", node.inputs[0], *steps.units(np.array(0, x.dtype.numpy)), is_last=True)
@@ -391,7 +381,7 @@ def name_means(wiring: Wiring, node: Node) -> Change | None:
     """
     if not node.is_a("ReduceMean") or quantizer(wiring, node.outputs[0]) is None:
         return None
-    axes, shape = _axes_of(wiring, node), wiring.graph.value(node.input(0)).shape
+    axes, shape = wiring.integers(node, 1, "axes"), wiring.graph.value(node.input(0)).shape
     if axes is None or shape is None or len(shape) < 3:
         return None
     if sorted(axis % len(shape) for axis in axes) != list(range(2, len(shape))):
@@ -428,9 +418,8 @@ def _is_identity(wiring: Wiring, node: Node) -> bool:
             training = wiring.constant(node.input(2))
             return not node.input(2) or (training is not None and not training.any())
         case "Cast":
-            to = node.attributes.get("to")
             dtype = wiring.graph.value(node.input(0)).dtype
-            return isinstance(to, int) and dtype is not None and element_type(to) is dtype
+            return dtype is not None and element_type(node.integer("to", 0)) is dtype
         case "Expand":
             return _has_the_shape_of(wiring, node, 0)
     return False

@@ -174,8 +174,8 @@ def _axes(wiring: Wiring, node: Node) -> tuple[int, tuple[Halves, Halves]] | Non
         return None
     if any(node.attributes.get(name) for name in ("antialias", "axes", "exclude_outside")):
         return None
-    mode = node.attributes.get("coordinate_transformation_mode", "half_pixel")
-    coordinate = COORDINATES.get(mode) if isinstance(mode, str) and mode != "tf_half_pixel_for_nn" else None
+    mode = node.text("coordinate_transformation_mode", "half_pixel")
+    coordinate = COORDINATES.get(mode) if mode != "tf_half_pixel_for_nn" else None
     scales = _scales(wiring, node, x.fixed_shape, y.fixed_shape)
     if coordinate is None or scales is None:
         return None

@@ -11,7 +11,7 @@ import numpy as np
 from qcgen.ir.graph import Node
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import dequantized, is_quantize, quantization_of
-from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, NoMatch, Steps, Wiring
+from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, Steps, Wiring
 
 # A product of two computed matrices whose operands are scaled is scaled behind: onnxruntime's products have a factor.
 
@@ -108,8 +108,8 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
 
 def add_behind_gemm(wiring: Wiring, node: Node) -> Change | None:
     """Gemm of which B or C is computed: C is added behind it; not to alpha * A * B of a computed B: rounded at once."""
-    alpha, beta, addend = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0), node.input(2)
-    if not node.is_a("Gemm") or not addend or not isinstance(beta, int | float):
+    alpha, beta, addend = node.number("alpha", 1.0), node.number("beta", 1.0), node.input(2)
+    if not node.is_a("Gemm") or not addend:
         return None
     has_weights, has_bias = (wiring.constant(name) is not None for name in node.inputs[1:3])
     if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32 or (has_bias if has_weights else alpha != 1):
@@ -129,12 +129,9 @@ def write_out_gemm(wiring: Wiring, node: Node) -> Change | None:
 
     Alpha scales the result, or the numbers of A where onnxruntime sums up codes: if both have zero points.
     """
-    alpha = node.attributes.get("alpha", 1.0)
     if not node.is_a("Gemm") or node.input(2) or wiring.constant(node.input(1)) is not None:
         return None
-    if not isinstance(alpha, int | float):
-        return None
-    steps, operands = Steps(wiring, node), list(node.inputs[:2])
+    alpha, steps, operands = node.number("alpha", 1.0), Steps(wiring, node), list(node.inputs[:2])
     makers = [wiring.graph.dequantizer(name) for name in operands]
     is_whole = alpha > 0 and all(maker is not None and maker.input(2) for maker in makers)
     factors = np.float32(alpha if is_whole else 1), np.float32(1)
@@ -189,7 +186,8 @@ def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
     """
     if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits") or node.input(4):
         return None
-    k, n, bits, block, level = (_integer(node, name) for name in ("K", "N", "bits", "block_size", "accuracy_level"))
+    k, n, block = (node.integer(name, 0) for name in ("K", "N", "block_size"))
+    bits, level = node.integer("bits", 4), node.integer("accuracy_level", 0)
     packed, scales, zeros = (wiring.constant(node.input(index)) for index in (1, 2, 3))
     if packed is None or scales is None or scales.dtype != np.float32 or level > 1 or bits not in (2, 4, 8):
         return None
@@ -214,13 +212,6 @@ def write_out_blocks(wiring: Wiring, node: Node) -> Change | None:
     return steps.change()
 
 
-def _integer(node: Node, name: str) -> int:
-    value = node.attributes.get(name, {"bits": 4, "accuracy_level": 0}.get(name))
-    if not isinstance(value, int):
-        raise NoMatch
-    return value
-
-
 def _unpacked(packed: Array, bits: int) -> Array:
     """Codes of few bits, along the last axis, of bytes that hold several."""
     parts = [packed >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)]
@@ -235,8 +226,7 @@ def write_out_einsum(wiring: Wiring, node: Node) -> Change | None:
 
     Letters of an operand differ, and each is one of the other operand or of the result. onnxruntime adds in this order.
     """
-    given = node.attributes.get("equation", "")
-    text = given.replace(" ", "") if isinstance(given, str) else ""
+    text = node.text("equation", "").replace(" ", "")
     terms, _, y = text.partition("->")
     letters, shapes = terms.split(","), [wiring.graph.value(name).fixed_shape for name in node.inputs]
     known = [shape for shape in shapes if shape is not None]

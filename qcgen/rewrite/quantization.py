@@ -74,24 +74,25 @@ class Dequantized:
     in_float: bool = False
 
 
-def by_element(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array | None:
+def by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
     """A scale or zero point in a shape that broadcasts with a tensor: per tensor, along an axis, or in blocks of it.
 
-    None if it has not one element for each place or block. Source: ONNX DequantizeLinear-21; the last block may be
+    NoMatch if it has not one element for each place or block. Source: ONNX DequantizeLinear-21; the last block may be
     shorter.
     """
+    axis, block = node.integer("axis", 1), node.integer("block_size", 0)
     if parameter.size == 1 and not block:
         return parameter.reshape(())
     if not -len(shape) <= axis < len(shape) or block < 0:
-        return None
+        raise NoMatch
     if block:
         of_blocks = list(shape)
         of_blocks[axis] = -(-shape[axis] // block)
         if parameter.shape != tuple(of_blocks):
-            return None
+            raise NoMatch
         return np.take(parameter, np.arange(shape[axis]) // block, axis=axis)
     if parameter.shape != (shape[axis],):
-        return None
+        raise NoMatch
     return parameter.reshape(-1, *(1,) * (len(shape) - axis % len(shape) - 1))
 
 
@@ -119,15 +120,12 @@ def quantization_of(wiring: Wiring, node: Node) -> GraphQuantization | None:
         zero_point = np.zeros(scale.shape, dtype.numpy)
     if zero_point.dtype.kind not in "iu" or zero_point.size != scale.size or zero_point.ndim > 1:
         return None
-    axis = node.attributes.get("axis", 1)
-    if not isinstance(axis, int):
-        return None
     one = scale.size == 1
     return GraphQuantization(
         DType.of(zero_point),
         scale.reshape(()) if one else scale,
         zero_point.reshape(()) if one else zero_point,
-        None if one else _axis(wiring, node, axis),
+        None if one else _axis(wiring, node),
         node.input(1),
         node.input(2),
     )
@@ -138,12 +136,15 @@ def _type_without_zero_point(wiring: Wiring, node: Node) -> DType | None:
         dtype = wiring.graph.value(node.input(0)).dtype
         constant = wiring.constant(node.input(0))
         return dtype if constant is None else DType.of(constant)
-    output_dtype = node.attributes.get("output_dtype", 0)
-    return (element_type(output_dtype) if isinstance(output_dtype, int) else None) or DType.UINT8
+    return element_type(node.integer("output_dtype", 0)) or DType.UINT8
 
 
-def _axis(wiring: Wiring, node: Node, axis: int) -> int:
-    constant, shape = wiring.constant(node.input(0)), wiring.graph.value(node.input(0)).shape
+def _axis(wiring: Wiring, node: Node) -> int:
+    axis, constant, shape = (
+        node.integer("axis", 1),
+        wiring.constant(node.input(0)),
+        wiring.graph.value(node.input(0)).shape,
+    )
     rank = constant.ndim if constant is not None else None if shape is None else len(shape)
     return axis + rank if axis < 0 and rank is not None else axis
 
@@ -220,8 +221,7 @@ def are_crossed(node: Node) -> bool:
 def _number(wiring: Wiring, node: Node, index: int, attribute: str, default: float) -> float | None:
     """A number of float32, an attribute before opset 11; None if it is not constant."""
     if not node.input(index):
-        value = node.attributes.get(attribute, default)
-        return float(value) if isinstance(value, int | float) else None
+        return float(node.number(attribute, default))
     constant = wiring.floats(node.input(index))
     return None if constant is None or constant.size != 1 else float(constant.reshape(()))
 
@@ -523,8 +523,8 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
     zero = np.zeros(scale.shape, dtype.numpy) if zero is None else zero
     is_one, steps = not np.ptp(zero), Steps(wiring, node)
     only = zero.reshape(-1)[0] if is_one else np.zeros((), zero.dtype)
-    scales = _by_element(node, scale, x.fixed_shape)
-    zeros = None if is_one else _by_element(node, zero, x.fixed_shape).astype(np.float32)
+    scales = by_element(node, scale, x.fixed_shape)
+    zeros = None if is_one else by_element(node, zero, x.fixed_shape).astype(np.float32)
     if is_quantize(node):  # x / scale, which QuantizeLinear rounds and saturates; several zero points are added between
         number = steps.step("Div", node.inputs[0], steps.constant("scales", scales))
         if zeros is not None:
@@ -536,13 +536,3 @@ def write_out_scales(wiring: Wiring, node: Node) -> Change | None:
             number = steps.step("Sub", number, steps.constant("zero_points", zeros))
         steps.step("Mul", number, steps.constant("scales", scales), is_last=True)
     return steps.change()
-
-
-def _by_element(node: Node, parameter: Array, shape: tuple[int, ...]) -> Array:
-    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
-    if not isinstance(axis, int) or not isinstance(block, int):
-        raise NoMatch
-    found = by_element(parameter, shape, axis, block)
-    if found is None:
-        raise NoMatch
-    return found

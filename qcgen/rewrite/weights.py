@@ -71,13 +71,12 @@ def normalization_of(
     node: Node, numbers: Sequence[Array | None], channels: int | str | None
 ) -> tuple[Array, Array, Array, Array] | None:
     """Scale, bias, mean, and variance with epsilon of a BatchNormalization that does not train."""
-    epsilon = node.attributes.get("epsilon", 1e-5)
     is_plain = not node.attributes.get("training_mode", 0) and node.attributes.get("spatial", 1) == 1
     found = [each for each in numbers if each is not None and each.shape == (channels,)]
-    if len(found) != 4 or not is_plain or not isinstance(epsilon, int | float) or any(node.outputs[1:]):
+    if len(found) != 4 or not is_plain or any(node.outputs[1:]):
         return None
     scale, bias, mean, variance = found
-    return scale, bias, mean, np.asarray(variance + np.float32(epsilon))
+    return scale, bias, mean, np.asarray(variance + np.float32(node.number("epsilon", 1e-5)))
 
 
 def _of_channels(wiring: Wiring, node: Node, w: Array) -> Array | None:
@@ -237,8 +236,8 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
         return None
     found, x = weights(wiring, node.input(1), 1), wiring.graph.value(node.input(0)).fixed_shape
     w = wiring.constant(node.input(1) if found is None else found.codes)
-    axes, group = _transposed_axes(wiring, node), node.attributes.get("group", 1)
-    if w is None or x is None or axes is None or not isinstance(group, int) or group < 1:
+    axes, group = _transposed_axes(wiring, node), node.integer("group", 1)
+    if w is None or x is None or axes is None or group < 1:
         return None
     if found is None and (w.dtype != np.float32 or w.shape[0] != x[1]):
         return None

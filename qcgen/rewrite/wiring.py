@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from qcgen.ir.graph import Attribute, Graph, Node
+from qcgen.infer.facts import integers
+from qcgen.ir.graph import Attribute, Graph, Malformed, Node
 from qcgen.ir.types import Array
 
 CAST_TO_FLOAT = 1
 """ONNX's number of float."""
 
 
-class NoMatch(Exception):
+class NoMatch(ValueError):
     """Raised by a pattern where the nodes around are others than it is looked for in, or are malformed.
 
     Then they stay as they are, and check reports what is malformed.
@@ -139,6 +140,13 @@ class Wiring:
             raise NoMatch
         return self.graph.constants[name]
 
+    def integers(self, node: Node, index: int, name: str) -> tuple[int, ...] | None:
+        """A list that older opsets have as an attribute and newer ones as an input; None if absent or not constant."""
+        if not node.input(index):
+            return node.integers(name)
+        found = self.constant(node.input(index))
+        return None if found is None else integers(found)
+
     def only_reader(self, name: str) -> Node | None:
         """The node that reads a tensor if there is exactly one, it does so once, and the caller does not.
 
@@ -230,7 +238,7 @@ def apply(graph: Graph, pattern: Pattern) -> Graph:
 def _change(wiring: Wiring, node: Node, pattern: Pattern) -> Change | None:
     try:
         return pattern(wiring, node)
-    except NoMatch:
+    except (NoMatch, Malformed):
         return None
 
 

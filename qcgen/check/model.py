@@ -244,40 +244,38 @@ def float_problems(graph: Graph, already_reported: Collection[str]) -> Iterator[
 
     Tensors in ``already_reported`` are left out.
     """
-    makers = {name: node for node in graph.nodes for name in node.outputs if name}
-    before, behind = _reached(graph, makers)
+    before, behind = _reached(graph)
     for node in graph.nodes:
         if node.op_type not in PRODUCTS or not _computes(graph, node) or node.name not in behind:
             continue
         for name in dict.fromkeys(node.inputs):
             if name in already_reported:
                 continue
-            maker = _maker(name, makers)
+            maker = _maker(graph, name)
             if maker is not None and maker.name in before and _computes(graph, maker) and _is_float(graph, name):
                 what = f"its input {name!r}, which {node_place(maker)} computes, is float inside the quantized network"
                 hint = "a QuantizeLinear and a DequantizeLinear are missing between the two: quantize this tensor, too"
                 yield Problem(node_place(node), what, hint)
 
 
-def _reached(graph: Graph, makers: Mapping[str, Node]) -> tuple[set[str], set[str]]:
+def _reached(graph: Graph) -> tuple[set[str], set[str]]:
     """The nodes that depend on a DequantizeLinear, and those on which a QuantizeLinear depends."""
-    before: set[str] = set()
+    makers, before, behind = graph.producers, set[str](), set[str]()
     for node in graph.nodes:
         inputs = [makers[name].name for name in node.inputs if name in makers]
         if node.op_type == "DequantizeLinear" or before.intersection(inputs):
             before.add(node.name)
-    behind: set[str] = set()
     for node in reversed(graph.nodes):
         if node.op_type == "QuantizeLinear" or node.name in behind:
             behind |= {makers[name].name for name in node.inputs if name in makers}
     return before, behind
 
 
-def _maker(name: str, makers: Mapping[str, Node]) -> Node | None:
+def _maker(graph: Graph, name: str) -> Node | None:
     """The node that computes a tensor; those that only move or clamp it are passed by."""
-    node = makers.get(name)
+    node = graph.producers.get(name)
     while node is not None and node.op_type in MOVEMENT | CLAMPS:
-        node = makers.get(node.input(0))
+        node = graph.producers.get(node.input(0))
     return node
 
 

@@ -181,7 +181,7 @@ class Graph:
     @cached_property
     def producers(self) -> Mapping[str, Node]:
         """The node that computes each tensor."""
-        return {name: node for node in reversed(self.nodes) for name in node.outputs}
+        return {name: node for node in reversed(self.nodes) for name in node.outputs if name}
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[Node, ...]]:
@@ -194,7 +194,7 @@ class Graph:
 
     def dequantizer(self, name: str) -> Node | None:
         """The DequantizeLinear that makes a tensor, a constant or not; None if it is made otherwise."""
-        maker = self.dequantized.get(name) or (self.producers.get(name) if name else None)
+        maker = self.dequantized.get(name) or self.producers.get(name)
         return maker if maker is not None and maker.op_type == "DequantizeLinear" else None
 
     def quantizer(self, node: Node) -> Node | None:

@@ -11,7 +11,7 @@ from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Conv, Int64s, OrionConv, Requantize, Tensor
 from qcgen.ir.types import Array, DType, Layout
 from qcgen.lower.linear import conv_geometry, lower_conv
-from qcgen.lower.source import Source
+from qcgen.lower.source import Source, tensor_of
 from qcgen.options import spelt
 from qcgen.orion import MAGNITUDE_MAX, accumulators, multiply, safe_accumulators
 
@@ -68,7 +68,6 @@ INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_sca
 """QLinearConv's inputs in their order, by ONNX's names."""
 
 PER_TENSOR = "quantize per tensor: Orion's arithmetic has one scale and one zero point for a whole tensor"
-INITIALIZER = "make it an initializer or a Constant node"
 
 
 def convolutions_of_codes(graph: Graph) -> Graph:
@@ -114,7 +113,10 @@ def _known(node: Node, absent: Array, graph: Graph, constants: dict[str, Array])
 
 @dataclass
 class OrionOperands:
-    """Reads a node's operands; what is wrong gathers in ``problems`` and a harmless value stands in for it."""
+    """Reads a node's operands, which check has accepted: what Orion has not gathers in ``problems``.
+
+    A harmless value stands in for it.
+    """
 
     node: Node
     graph: Graph
@@ -126,46 +128,34 @@ class OrionOperands:
         """The node in messages."""
         return f"node '{self.node.name}' ({self.node.operator})"
 
-    def x_shape(self) -> tuple[int, ...] | None:
-        """The input's shape (N, C, spatial...) if it is known and x is int8."""
-        value = self.graph.value(self.node.input(0))
-        if value.dtype is not DType.INT8:
-            self._reject("x", f"its type is {value.dtype.value if value.dtype else 'unknown'}, not int8", _int8())
-        if value.fixed_shape is None:
-            self._reject("x", "its shape is not known", f"fix symbolic dimensions with {spelt(dims={'NAME': 'VALUE'})}")
-        elif not 3 <= len(value.fixed_shape) <= 5:
-            rank = len(value.fixed_shape)
-            self._reject("x", f"it has {rank} axes", "Orion convolves images with 1 to 3 spatial axes (3 to 5 in all)")
-        else:
-            return value.fixed_shape
-        return None
+    def x_shape(self) -> tuple[int, ...]:
+        """The shape (N, C, spatial...) of x, which is int8."""
+        x = tensor_of(self.graph, self.node.input(0))
+        if x.dtype is not DType.INT8:
+            self._reject("x", f"its type is {x.dtype.value}, not int8", _int8())
+        if len(x.shape) > 5:
+            hint = "Orion convolves images with 1 to 3 spatial axes (3 to 5 in all)"
+            self._reject("x", f"it has {len(x.shape)} axes", hint)
+        return x.shape
 
     def weights(self) -> Int64s | None:
         """The codes of w (M, C/group, k...)."""
         codes = self._constant("w")
-        if codes is None or not self._is_int8("w", codes):
-            return None
-        return codes.astype(np.int64)
+        return codes.astype(np.int64) if self._is_int8("w", codes) else None
 
     def scale(self, name: str) -> tuple[float, int]:
         """A scale as the model gives it and as Orion encodes it: truncated toward zero to f bits, 1 to 2^32 - 1."""
-        array = self._scalar(name)
+        array, bits = self._scalar(name), self.fraction_bits
         if array is None:
             return 1.0, 1
-        scale = float(array)
-        encoded = encode_scale(scale, self.fraction_bits) if np.isfinite(scale) else 0
-        name_of_format = FORMATS[self.fraction_bits]
-        if not np.isfinite(scale) or scale <= 0:
-            self._reject(name, f"it is {scale}", "a scale is positive and finite")
-        elif encoded == 0:
-            smallest = 2.0**-self.fraction_bits
-            hint = f"a scale must be at least {smallest:.6g} here"
-            self._reject(name, f"{scale:.6g} becomes 0 in {name_of_format}", hint)
-        elif encoded > MAGNITUDE_MAX:
-            hint = f"a scale must be below {2 ** (32 - self.fraction_bits)} here"
-            self._reject(name, f"{scale:.6g} is {encoded} in {name_of_format}, more than {MAGNITUDE_MAX}", hint)
-        else:
+        scale, encoded = float(array), encode_scale(float(array), bits)
+        if 0 < encoded <= MAGNITUDE_MAX:
             return scale, encoded
+        what, hint = f"becomes 0 in {FORMATS[bits]}", f"a scale must be at least {2.0**-bits:.6g} here"
+        if encoded:
+            what = f"is {encoded} in {FORMATS[bits]}, more than {MAGNITUDE_MAX}"
+            hint = f"a scale must be below {2 ** (32 - bits)} here"
+        self._reject(name, f"{scale:.6g} {what}", hint)
         return 1.0, 1
 
     def zero_point(self, name: str) -> int:
@@ -182,14 +172,7 @@ class OrionOperands:
         absent = np.zeros(channels, dtype=np.int64)
         if not self.node.input(INPUTS.index("B")):
             return absent
-        array = self._constant("B")
-        if array is None:
-            return absent
-        if array.shape != (channels,) or array.dtype != np.int32:
-            what = f"it is {array.dtype.name} of shape {array.shape}"
-            self._reject("B", what, f"a bias is int32 with one element for each of the {channels} output channels")
-            return absent
-        codes = array.astype(np.int64)
+        codes = self._constant("B").astype(np.int64)
         scale = (x_scale * w_scale) >> self.fraction_bits
         unit = "x_scale times w_scale, the scale of the bias,"
         problems = (
@@ -202,19 +185,13 @@ class OrionOperands:
     def _scalar(self, name: str) -> Array | None:
         """The only element of a constant."""
         array = self._constant(name)
-        if array is None:
-            return None
-        if array.size != 1:
-            self._reject(name, f"it has {array.size} elements, not 1", PER_TENSOR)
-            return None
-        return array.reshape(())
+        if array.size == 1:
+            return array.reshape(())
+        self._reject(name, f"it has {array.size} elements, not 1", PER_TENSOR)
+        return None
 
-    def _constant(self, name: str) -> Array | None:
-        """The elements of an input that must be known at compile time."""
-        array = self.graph.constants.get(self.node.input(INPUTS.index(name)))
-        if array is None:
-            self._reject(name, "it is not a constant", INITIALIZER)
-        return array
+    def _constant(self, name: str) -> Array:
+        return self.graph.constants[self.node.input(INPUTS.index(name))]
 
     def _is_int8(self, name: str, array: Array) -> bool:
         if array.dtype != np.int8:
@@ -260,7 +237,7 @@ def _assemble(operands: OrionOperands) -> OrionConv | None:
     x_zp, w_zp, y_zp = (operands.zero_point(name) for name in ("x_zero_point", "w_zero_point", "y_zero_point"))
     codes, x_shape = operands.weights(), operands.x_shape()
     bias = None if codes is None else operands.bias(codes.shape[0], xs, ws)
-    if operands.problems or codes is None or bias is None or x_shape is None:
+    if operands.problems or codes is None or bias is None:
         return None
     geometry, _ = conv_geometry(Source(node, operands.graph))
     y_shape = (geometry.batch, geometry.out_channels, *geometry.output)

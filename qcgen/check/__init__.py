@@ -14,7 +14,7 @@ from qcgen.check.model import (
     shape_nodes,
     too_large,
     transposed_problems,
-    unsupported_problems,
+    unsupported,
     version_problems,
 )
 from qcgen.check.node import (
@@ -80,7 +80,7 @@ def check(graph: Graph) -> Graph:
     problems = list(boundary_problems(graph))
     nodes = _Nodes(graph)
     nodes.run()
-    problems += unsupported_problems(nodes.unsupported)
+    problems += nodes.unsupported.problems()
     problems += import_problems(graph)
     problems += version_problems(nodes.old)
     problems += nodes.found.problems()
@@ -127,7 +127,7 @@ class _Nodes:
         self._graph = graph
         self.computed, self._wrong = computed(graph)
         self.found = _ByProblem()
-        self.unsupported: list[Node] = []
+        self.unsupported = _ByProblem()
         self.old: list[tuple[Node, int]] = []
         self.refused: set[str] = set()
         # Inputs of unknown size, results of nodes that are refused, and all that depends on them.
@@ -151,7 +151,7 @@ class _Nodes:
         if rule is None:
             malformed = list(transposed_problems(self._graph, node))
             self.found.add(node, malformed)
-            self.unsupported += [] if malformed else [node]
+            self.unsupported.add(node, () if malformed else (unsupported(node),))
             return True
         needed = since(node.domain, node.op_type)
         if node.version < needed:

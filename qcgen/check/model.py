@@ -147,17 +147,12 @@ def _dim_hint(shape: Shape) -> str:
     return f"add {spelt(dims=named)}"
 
 
-def unsupported_problems(nodes: Iterable[Node]) -> Iterator[Problem]:
-    """One problem for every operator that cannot be compiled, with the nodes that need it."""
-    needed: dict[tuple[str, str], list[Node]] = {}
-    for node in nodes:
-        needed.setdefault((node.domain, node.op_type), []).append(node)
-    for (domain, op_type), users in needed.items():
-        where, hint = named_nodes(users), advice(op_type)
-        if domain in DOMAINS:
-            yield Problem(where, f"the operator {op_type} is not supported", hint)
-        else:
-            yield Problem(where, f"the domain {domain!r} is unknown", hint)
+def unsupported(node: Node) -> Problem:
+    """That an operator cannot be compiled."""
+    what = f"the operator {node.op_type} is not supported"
+    if node.domain not in DOMAINS:
+        what = f"the domain {node.domain!r} is unknown"
+    return Problem(node_place(node), what, advice(node.op_type))
 
 
 def transposed_problems(graph: Graph, node: Node) -> Iterator[Problem]:

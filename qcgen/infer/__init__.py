@@ -113,7 +113,8 @@ def matmul_of_blocks(facts: Facts) -> Shape:
 DYNAMIC_LSTM = ("com.microsoft", "DynamicQuantizeLSTM")
 """LSTM with W (D, I, 4 H) and R (D, H, 4 H) of 8-bit codes; behind P: W_scale, W_zero_point, R_scale, R_zero_point."""
 
-DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+"""Whether each direction of a recurrent layer begins with the last step."""
 
 
 def recurrent(facts: Facts) -> tuple[TensorType, ...]:
@@ -128,7 +129,7 @@ def recurrent(facts: Facts) -> tuple[TensorType, ...]:
     elif x is not None and r is not None:
         is_turned, is_batch_first = (node.domain, node.op_type) == DYNAMIC_LSTM, facts.node.integer("layout", 0)
         (a, b, i), h = x, r[1 if is_turned else 2]
-        d = DIRECTIONS.get(str(node.attributes.get("direction", "forward")), 1)
+        d = len(DIRECTIONS.get(node.text("direction", "forward"), (False,)))
         last = (a, d, h) if is_batch_first else (d, b, h)
         shapes = ((a, b, d, h) if is_batch_first else (a, d, b, h), last, last)
         if isinstance(h, int):

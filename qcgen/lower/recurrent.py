@@ -8,14 +8,12 @@ from typing import Literal
 
 import numpy as np
 
+from qcgen.infer import DIRECTIONS
 from qcgen.ir.program import GATES, GateWeights, Operator, Recurrent, Reshape, Slice, Tensor, Transpose
 from qcgen.ir.types import Array, DType
 from qcgen.lower.codes import codes_of
 from qcgen.lower.elementwise import quantized_by_extremes
 from qcgen.lower.source import Source
-
-DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-"""Whether each direction begins with the last step."""
 
 
 def lower_recurrent(source: Source) -> tuple[Operator, ...]:

@@ -133,44 +133,39 @@ def _is_linear_resize(graph: Graph, node: Node) -> bool:
     return is_linear and graph.value(node.input(0)).dtype in (DType.INT8, DType.UINT8)
 
 
-class _Single:
-    """The nodes of a graph one by one, with a DequantizeLinear for each reader, and codes behind what moves them."""
+def _one_by_one(graph: Graph) -> Iterator[tuple[Node, str, list[str], list[str]]]:
+    """The nodes of a graph with a DequantizeLinear for each reader, and codes behind what moves them.
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._dequantize: dict[str, list[str]] = {}
-        """By a tensor in float: the inputs of the DequantizeLinear that makes it for each reader."""
-
-    def in_order(self) -> Iterator[tuple[Node, str, list[str], list[str]]]:
-        """Each with its operator, inputs and outputs."""
-        constants, outputs = self._graph.constants, set(self._graph.outputs)
-        coded = {node.input(0) for node in self._graph.nodes if node.op_type == "QuantizeLinear"}
-        for number, node in enumerate(self._graph.nodes):
-            by = next((self._dequantize[name] for name in node.inputs if name in self._dequantize), None)
-            inputs = list[str]()
-            for index, name in enumerate(node.inputs):
-                if given := self._dequantize.get(name):
-                    made = f"{name} for {index} of {number}"
-                    yield node, "DequantizeLinear", given, [made]
-                    name = made
-                inputs.append(name)
-            is_scalar = (
-                len(node.inputs) > 1 and (scale := constants.get(node.inputs[1])) is not None and scale.size == 1
-            )
-            if node.op_type == "DequantizeLinear" and node.outputs and is_scalar and node.inputs[0] not in constants:
-                self._dequantize[node.outputs[0]] = inputs
-                if node.outputs[0] in outputs:
-                    yield node, node.op_type, inputs, [*node.outputs]
-                continue
-            y = node.outputs[0] if node.outputs else ""
-            if by is None or node.op_type not in THROUGH or y in coded:
+    Each with its operator, inputs and outputs.
+    """
+    dequantize: dict[str, list[str]] = {}  # by a tensor in float: what the DequantizeLinear of each reader reads
+    constants, outputs = graph.constants, set(graph.outputs)
+    coded = {node.input(0) for node in graph.nodes if node.op_type == "QuantizeLinear"}
+    for number, node in enumerate(graph.nodes):
+        by = next((dequantize[name] for name in node.inputs if name in dequantize), None)
+        inputs = list[str]()
+        for index, name in enumerate(node.inputs):
+            if given := dequantize.get(name):
+                made = f"{name} for {index} of {number}"
+                yield node, "DequantizeLinear", given, [made]
+                name = made
+            inputs.append(name)
+        scale = constants.get(node.input(1))
+        is_scalar = scale is not None and scale.size == 1
+        if node.op_type == "DequantizeLinear" and node.outputs and is_scalar and node.inputs[0] not in constants:
+            dequantize[node.outputs[0]] = inputs
+            if node.outputs[0] in outputs:
                 yield node, node.op_type, inputs, [*node.outputs]
-                continue
-            yield node, node.op_type, inputs, [f"{y} moved", *node.outputs[1:]]
-            yield node, "QuantizeLinear", [f"{y} moved", *by[1:]], [f"{y} quantized"]
-            self._dequantize[y] = [f"{y} quantized", *by[1:]]
-            if y in outputs:
-                yield node, "DequantizeLinear", self._dequantize[y], [y]
+            continue
+        y = node.outputs[0] if node.outputs else ""
+        if by is None or node.op_type not in THROUGH or y in coded:
+            yield node, node.op_type, inputs, [*node.outputs]
+            continue
+        yield node, node.op_type, inputs, [f"{y} moved", *node.outputs[1:]]
+        yield node, "QuantizeLinear", [f"{y} moved", *by[1:]], [f"{y} quantized"]
+        dequantize[y] = [f"{y} quantized", *by[1:]]
+        if y in outputs:
+            yield node, "DequantizeLinear", dequantize[y], [y]
 
 
 class _Transpositions:
@@ -186,7 +181,7 @@ class _Transpositions:
         self._reading: dict[str, dict[_Vertex, None]] = {}
         self._count = 0
         same: dict[str, str] = {}
-        for node, op_type, given, outputs in _Single(graph).in_order():
+        for node, op_type, given, outputs in _one_by_one(graph):
             if not given or not outputs:
                 continue  # check refuses it
             inputs = [same.get(name, name) for name in given]

@@ -249,7 +249,7 @@ class TfliteOperands:
         self, rank: int, index: int = 1, types: Collection[type[np.generic]] = (np.int8,)
     ) -> tuple[Array, TfliteCodes]:
         """The constant of an input, int8, or of one of these types."""
-        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        name = self.node.input(index)
         array, by = self.graph.constants.get(name), self.graph.codes.get(name)
         if array is None:
             raise Refused("its weights are computed, not constant", "convert the model with constant weights")
@@ -267,7 +267,7 @@ class TfliteOperands:
 
     def bias(self, channels: int, index: int = 2) -> Array:
         """The constant of an input, (channels,) int32; zeros if there is none. Of int16 layers int64 in the file."""
-        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        name = self.node.input(index)
         if not name:
             return np.zeros(channels, np.int32)
         array, types = self.graph.constants.get(name), (np.int32, np.int64) if self.is_wide else (np.int32,)
@@ -279,13 +279,13 @@ class TfliteOperands:
 
     def sums_in_64_bits(self, index: int = 2) -> bool:
         """Whether TensorFlow Lite Micro sums in int64: in int16 layers, but in CONV_2D with a bias of int32."""
-        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        name = self.node.input(index)
         is_short = self.node.op_type == "CONV_2D" and self.graph.value(name).dtype is DType.INT32
         return self.is_wide and not is_short
 
     def integers(self, index: int) -> Array:
         """The constant of an input, integers."""
-        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        name = self.node.input(index)
         array = self.graph.constants.get(name)
         if array is None or array.dtype not in (np.int32, np.int64):
             raise Refused(f"its input {index} is not a constant of integers", "convert the model with constant ones")
@@ -293,7 +293,7 @@ class TfliteOperands:
 
     def constant_code(self, index: int) -> int:
         """The constant of an input, one code with the scale and the zero point of the output."""
-        name = self.node.inputs[index] if len(self.node.inputs) > index else ""
+        name = self.node.input(index)
         array, y = self.graph.constants.get(name), self.y()
         x = self.x(index)
         if array is None or array.size != 1 or (x.scale, x.zero_point) != (y.scale, y.zero_point):

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import isfinite, isnan, prod
 
-from qcgen.check import layers, limits
-from qcgen.check.layers import DYNAMIC, GRU, LSTM, conv_spec
-from qcgen.check.limits import at, between, flag, in_range, one_of
+import numpy as np
+
+from qcgen.check import limits
+from qcgen.check.limits import (
+    at,
+    auto_pad_exists,
+    between,
+    finite_constants,
+    flag,
+    in_range,
+    multiplier_between_in_range,
+    multiplier_in_range,
+    one_of,
+)
 from qcgen.check.node import (
     CODES,
     CODES_OR_FLOAT,
@@ -14,16 +27,335 @@ from qcgen.check.node import (
     INTEGER,
     INTEGERS,
     NUMBER,
+    NUMBERS,
     Q8,
     TEXT,
+    TEXTS,
+    NodeView,
     Signature,
     Spec,
     Types,
+    fits,
+    number_kind,
     of_onnx,
 )
-from qcgen.geometry import CONVOLUTIONS, NHWC_DOMAIN
-from qcgen.infer import DYNAMIC_LSTM
-from qcgen.ir.types import DType
+from qcgen.errors import Problem
+from qcgen.geometry import ACTIVATIONS, AUTO_PADS, CONVOLUTIONS, NHWC_DOMAIN, ConvKind, ConvSpelling
+from qcgen.infer import DIRECTIONS, DYNAMIC_LSTM
+from qcgen.infer.facts import counted, shape_text
+from qcgen.intervals import INT32_MAX
+from qcgen.ir.types import Array, DType
+
+# Rules of the layers that have weights: convolutions, products of matrices, recurrent layers.
+
+PER_TENSOR = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
+PER_CHANNEL = ("w_scale", "w_zero_point")
+DOUBLE_ACTIVATIONS = ("", "Clip", "Relu")
+
+
+def without_sum(view: NodeView) -> Iterator[Problem]:
+    """The input Z of FusedConv is absent."""
+    for name in CONVOLUTIONS[view.node.domain, view.node.op_type].refused:
+        if view.has(name):
+            what = f"input {name}, which is added to the result, is not supported"
+            yield view.problem(what, "save the model without fusing the addition into the convolution")
+
+
+def padded_once(view: NodeView) -> Iterator[Problem]:
+    """Padding is told by pads or by auto_pad."""
+    value = view.node.attributes.get("auto_pad", "NOTSET")
+    if isinstance(value, str) and value in AUTO_PADS[1:] and "pads" in view.node.attributes:
+        yield view.problem(f"it has pads and auto_pad {value}", "give one of them")
+
+
+def activates(view: NodeView) -> Iterator[Problem]:
+    """The activation of a fused convolution is one that is known, with as many parameters as it has."""
+    kind, params = view.node.attributes.get("activation", ""), view.node.attributes.get("activation_params", ())
+    if view.dtype(0) is DType.FLOAT64 and kind not in DOUBLE_ACTIVATIONS:
+        yield view.problem(f"activation {kind!r} of double is not supported", "use float, or Relu or Clip")
+    if not isinstance(kind, str) or not isinstance(params, tuple) or not fits(NUMBERS, params) or not kind:
+        return
+    names = ACTIVATIONS.get(kind)
+    if names is None:
+        yield view.problem(f"the activation {kind!r} is unknown", f"use one of {', '.join(ACTIVATIONS)}")
+    elif names and len(params) != len(names):
+        what = f"the activation {kind} has {counted(len(params), 'parameter')}, but needs {len(names)}"
+        yield view.problem(what, f"give {' and '.join(names)} in activation_params")
+    elif any(isinstance(value, float) and isnan(value) for value in params):
+        yield view.problem("activation_params holds NaN", "export the model again")
+
+
+def parameters_fit(view: NodeView) -> Iterator[Problem]:
+    """Scales and zero points of w, and the bias: one element, or one for every output channel."""
+    w, title = view.shape("w"), view.signature.inputs[0].replace("x", "w").replace("X", "W")
+    channels = w[0] if w and isinstance(w[0], int) else None
+    for role in (*PER_CHANNEL, "B"):
+        shape, is_bias = view.fixed_shape(role), role == "B"
+        hint = f"give one {number_kind(role)}, or one per output channel"
+        if is_bias:
+            hint = "give one bias per output channel"
+        if shape is None:
+            continue
+        if len(shape) > 1 or (is_bias and not shape):
+            must = "a vector" if is_bias else "a number or a vector"
+            yield view.problem(f"{role} has shape {shape_text(shape)}, but must be {must}", hint)
+        elif channels is not None and prod(shape) not in ((channels,) if is_bias else (1, channels)):
+            what = f"{role} has {counted(prod(shape), 'element')}, but {title} has {channels} output channels"
+            yield view.problem(what, hint)
+
+
+CONV_RULES = (without_sum, auto_pad_exists, padded_once, parameters_fit)
+QUANTIZED = Spec(
+    (Q8, FLOAT, Q8, Q8, FLOAT, Q8, FLOAT, Q8, (DType.INT32,)),
+    constant=(*PER_TENSOR, "w", *PER_CHANNEL, "B"),
+    numbers=PER_TENSOR,
+    scales=("x_scale", "w_scale", "y_scale"),
+    same=(("x_zero_point", "x"), ("w_zero_point", "w")),
+    extra=(
+        *CONV_RULES,
+        flag("channels_last", 0, 1),
+        multiplier_in_range("x_scale", "w_scale", "y_scale"),
+    ),
+    bears=True,
+)
+OF_KINDS = {
+    ConvKind.QUANTIZED: QUANTIZED,
+    ConvKind.INTEGER: Spec(
+        (Q8, Q8, Q8, Q8),
+        constant=("w", "w_zero_point"),
+        numbers=("x_zero_point",),
+        same=QUANTIZED.same,
+        extra=CONV_RULES,
+        bears=True,
+    ),
+    ConvKind.FLOAT: Spec(
+        ((*FLOAT, DType.FLOAT64),) * 3,
+        constant=("W", "B"),
+        same=(("W", "X"), ("B", "X")),
+        extra=(*CONV_RULES, activates, finite_constants, multiplier_between_in_range),
+        bears=True,
+    ),
+}
+"""What is accepted of those that compute with the same."""
+
+LIKE = {ConvKind.QUANTIZED: "QLinearConv", ConvKind.INTEGER: "ConvInteger", ConvKind.FLOAT: "Conv"}
+"""ai.onnx's convolutions, of which those of other domains are spellings."""
+
+
+def conv_spec(spelling: ConvSpelling) -> Spec:
+    """What is accepted of a convolution that is spelt so."""
+    like = of_onnx(LIKE[spelling.kind])
+    attributes = dict(like.attributes)
+    if spelling.channels_last is None:
+        attributes["channels_last"] = INTEGER
+    if spelling.activations:
+        attributes |= {"activation": TEXT, "activation_params": NUMBERS}
+    return replace(OF_KINDS[spelling.kind], signature=Signature(spelling.inputs, like.required, attributes))
+
+
+def is_weights(view: NodeView) -> bool:
+    """Whether input b is one constant matrix, whose columns may have scales of their own."""
+    array = view.array("b")
+    return array is not None and array.ndim == 2
+
+
+B_NUMBERS = ("b_scale", "b_zero_point")
+
+
+def products_of_codes(view: NodeView) -> Iterator[Problem]:
+    """Inputs a and b of codes: b is one constant matrix, or both have leading axes, and their sums fit int32."""
+    if is_weights(view):
+        yield from scales_of_columns(view)
+        return
+    yield from no_vectors(view)
+    for role in B_NUMBERS:
+        array = view.array(role)
+        if array is not None and array.size != 1:
+            what = f"{role} has shape {shape_text(array.shape)}, but its operand is not a constant matrix"
+            yield view.problem(what, "give one number: only weights have scales of columns")
+    yield from _too_long(view, [(view.dtype(role), view.array(f"{role}_zero_point")) for role in ("a", "b")])
+
+
+def no_vectors(view: NodeView) -> Iterator[Problem]:
+    """An operand may be a vector where it is computed alone."""
+    for place, role in (("first", "a"), ("second", "b")):
+        array = view.array(role)
+        if array is not None and array.ndim == 1:
+            yield view.problem(f"the {place} operand has shape {shape_text(array.shape)}", "give a matrix")
+
+
+def computed_zero_point(view: NodeView) -> Iterator[Problem]:
+    """The zero point of a is known, or b is one constant matrix."""
+    if view.has("a_zero_point") and view.array("a_zero_point") is None and not is_weights(view):
+        what = f"a_zero_point is not constant ({view.source('a_zero_point')}), nor is the second operand"
+        yield view.problem(what, "quantize the model statically (onnxruntime: quantize_static)")
+
+
+def sums_between_fit(view: NodeView) -> Iterator[Problem]:
+    """The same rule for a product of two computed operands between codes of 8 bits."""
+    makers = [view.graph.dequantizer(view.node.input(index)) for index in (0, 1)]
+    codes = [view.beside(maker) for maker in makers if maker is not None]
+    if None not in between(2)(view) and not is_weights(view):
+        yield from _too_long(view, [(each.dtype(0), each.array(2)) for each in codes])
+
+
+def _too_long(view: NodeView, ends: Sequence[tuple[DType | None, Array | None]]) -> Iterator[Problem]:
+    shape, largest = view.fixed_shape("a"), 1
+    for dtype, array in ends:
+        if dtype is None or not dtype.is_quantized or (array is not None and array.size != 1):
+            return
+        zero = 0 if array is None else int(array.reshape(()))
+        largest *= max(dtype.high - zero, zero - dtype.low)
+    if shape and shape[-1] * largest > INT32_MAX:
+        what = f"sums of {shape[-1]} products of codes can exceed int32"
+        yield view.problem(what, f"split the product: {INT32_MAX // largest} terms fit for every input")
+
+
+def _columns_of(view: NodeView) -> int | None:
+    """How many columns a product with b has."""
+    shape = view.fixed_shape("b")
+    return None if shape is None or len(shape) != 2 else shape[0 if view.integer("transB", 0) else 1]
+
+
+def scales_of_columns(view: NodeView) -> Iterator[Problem]:
+    """Scales and zero points of b have one element, or one for every column of the product."""
+    count = _columns_of(view)
+    for role in B_NUMBERS:
+        array = view.array(role)
+        if (
+            array is not None
+            and count is not None
+            and (array.size not in (1, count) or array.size != max(array.shape, default=1))
+        ):
+            what = f"{role} has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
+            yield view.problem(what, "give one number, or one for every column")
+
+
+def bias_of_columns(view: NodeView) -> Iterator[Problem]:
+    """The matrix that is added is the same in every row."""
+    array, count = view.array("c"), _columns_of(view)
+    if array is None or count is None:
+        return
+    rows = array if array.ndim == 2 else array.reshape(1, -1)
+    if array.ndim > 2 or array.shape[-1:] not in ((), (1,), (count,)):
+        what = f"C has shape {shape_text(array.shape)}, but the product has {counted(count, 'column')}"
+        yield view.problem(what, "give one bias for every column")
+    elif not np.array_equal(rows, np.broadcast_to(rows[:1], rows.shape), equal_nan=True):
+        yield view.problem("C differs from row to row", "add it in a node of its own")
+
+
+def quantized_once(view: NodeView) -> Iterator[Problem]:
+    """QGemm without y_scale gives floats; with it, it needs y_zero_point, which tells the type."""
+    for role, other in (("y_scale", "y_zero_point"), ("y_zero_point", "y_scale")):
+        if view.has(role) and not view.has(other):
+            yield view.problem(f"it has {role}, but no {other}", "give both, or none of them")
+    weights = view.array("b_scale")
+    if not view.has("y_scale") and weights is not None and weights.size != 1:
+        yield view.problem("its result is float, but b_scale has one number for every column", "give it a y_scale")
+
+
+def finite_factors(view: NodeView) -> Iterator[Problem]:
+    """Gemm: alpha and beta are multiplied into the constants, which are written into C as numbers."""
+    for name, role in (("alpha", "b"), ("beta", "c")):
+        factor, array = view.node.attributes.get(name, 1.0), view.array(role)
+        if not isinstance(factor, float | int) or array is None or array.dtype != np.float32:
+            continue
+        with np.errstate(all="ignore"):
+            folded = array * np.float32(factor)
+        if np.isfinite(array).all() and not np.isfinite(folded).all():
+            yield view.problem(f"{name} is {factor:.6g}: its product with a constant is not finite", f"correct {name}")
+
+
+def positive_alpha(view: NodeView) -> Iterator[Problem]:
+    """QGemm: alpha scales the result as the scales do."""
+    alpha = view.node.attributes.get("alpha", 1.0)
+    if isinstance(alpha, float | int) and not (isfinite(alpha) and np.float32(alpha) > 0):
+        yield view.problem(f"alpha is {alpha:.6g}, but must be positive and finite", "correct alpha")
+
+
+DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
+"""The activations where none are named."""
+
+
+def one_sequence(view: NodeView) -> Iterator[Problem]:
+    """DynamicQuantizeLSTM: of one batch, without a clip; a scale for each direction, or for each row."""
+    x, r = view.fixed_shape(0), view.fixed_shape(2)
+    if x is None or r is None or len(x) != 3 or len(r) != 3:
+        return
+    if x[1] != 1:
+        hint = "give it one sequence at a time: with more, onnxruntime's own result depends on its threads"
+        yield view.problem(f"its batch is {x[1]}, but must be 1", hint)
+    if view.node.attributes.get("clip", 0.0):
+        yield view.problem("it has a clip, which is not supported", "quantize the LSTM without it")
+    directions, rows = r[0], r[0] * r[2]
+    for role in ("W_scale", "W_zero_point", "R_scale", "R_zero_point"):
+        array = view.array(role)
+        if not view.has(role) and role.endswith("scale"):
+            yield view.problem(f"input {role} is missing", "quantize the model again")
+        if array is not None and array.size not in (1, directions, rows):
+            what = f"{role} has {array.size} elements, but must have {directions}, or {rows}"
+            yield view.problem(what, "give one for each direction, or for each row of the weights")
+
+
+def whole_sequences(view: NodeView) -> Iterator[Problem]:
+    """sequence_lens, if it is there, says that every sequence is as long as X."""
+    x, lengths = view.fixed_shape(0), view.array("sequence_lens")
+    if x is None or lengths is None or len(x) != 3:
+        return
+    steps = x[1] if view.integer("layout", 0) else x[0]
+    if not np.all(lengths == steps):
+        hint = "leave sequence_lens out, and give sequences of the model's length"
+        yield view.problem(f"sequence_lens differs from the {steps} steps of X", hint)
+
+
+def without_peepholes(view: NodeView) -> Iterator[Problem]:
+    """P, weights from the cell to the gates, is absent or zero."""
+    array = view.array("P")
+    if array is not None and np.any(array != 0):
+        yield view.problem("it has peephole weights (P), which are not supported", "train the LSTM without them")
+
+
+def known_activations(view: NodeView) -> Iterator[Problem]:
+    """The activations are those that ONNX takes where none are named, in every direction."""
+    defaults, given = DEFAULTS.get(view.node.op_type, DEFAULTS["LSTM"]), view.node.attributes.get("activations")
+    if not isinstance(given, tuple) or not given:
+        return
+    names = tuple(str(name) for name in given)
+    if len(names) % len(defaults) or names != defaults * (len(names) // len(defaults)):
+        what = f"its activations are {', '.join(names)}, but only {', '.join(defaults)} are supported"
+        yield view.problem(what, "train the layer with the activations that ONNX takes where none are named")
+
+
+FIXED = ("W", "R", "B", "sequence_lens")
+RECURRENT_RULES = (
+    one_of("direction", *DIRECTIONS),
+    whole_sequences,
+    known_activations,
+    finite_constants,
+)
+
+GRU = Spec((FLOAT,) * 4 + ((DType.INT32,), FLOAT), constant=FIXED, extra=RECURRENT_RULES)
+LSTM = Spec((*GRU.types, FLOAT, FLOAT), constant=(*FIXED, "P"), extra=(*RECURRENT_RULES, without_peepholes))
+
+SCALES = ("W_scale", "W_zero_point", "R_scale", "R_zero_point")
+DYNAMIC = replace(
+    LSTM,
+    types=(FLOAT, Q8, Q8, *LSTM.types[3:], FLOAT, Q8, FLOAT, Q8),
+    constant=(*LSTM.constant, *SCALES),
+    scales=SCALES[::2],
+    same=(("W_zero_point", "W"), ("R_zero_point", "R")),
+    extra=(*LSTM.extra, flag("input_forget", 0), one_sequence),
+    signature=Signature(
+        ("X", *FIXED, "initial_h", "initial_c", "P", *SCALES),
+        3,
+        {"activations": TEXTS, "direction": TEXT, "clip": NUMBER}
+        | dict.fromkeys(("activation_alpha", "activation_beta"), NUMBERS)
+        | dict.fromkeys(("hidden_size", "input_forget"), INTEGER),
+    ),
+)
+
+
+# What is accepted of every operator.
 
 INT32: Types = (DType.INT32,)
 BOOL: Types = (DType.BOOL,)
@@ -136,8 +468,8 @@ STANDARD: dict[str, Spec] = {
         (FLOAT, FLOAT, FLOAT),
         constant=("B", "C"),
         extra=(
-            layers.bias_of_columns,
-            layers.finite_factors,
+            bias_of_columns,
+            finite_factors,
             limits.finite_constants,
             limits.multiplier_between_in_range,
         ),
@@ -160,8 +492,8 @@ STANDARD: dict[str, Spec] = {
     "MatMul": Spec(
         (FLOAT, FLOAT),
         extra=(
-            layers.no_vectors,
-            layers.sums_between_fit,
+            no_vectors,
+            sums_between_fit,
             limits.finite_constants,
             limits.multiplier_between_in_range,
         ),
@@ -171,7 +503,7 @@ STANDARD: dict[str, Spec] = {
         constant=("b_zero_point",),
         numbers=("a_zero_point",),
         same=(("a_zero_point", "A"), ("b_zero_point", "B")),
-        extra=(layers.products_of_codes, layers.computed_zero_point),
+        extra=(products_of_codes, computed_zero_point),
     ),
     "MaxPool": MAX_POOL,
     "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(limits.products, between(2)))),
@@ -189,7 +521,7 @@ STANDARD: dict[str, Spec] = {
         numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "a"), ("b_zero_point", "b")),
-        extra=(layers.products_of_codes, limits.multiplier_in_range("a_scale", "b_scale", "y_scale")),
+        extra=(products_of_codes, limits.multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
     "QuantizeLinear": QUANTIZE,
     "RMSNormalization": Spec(
@@ -245,11 +577,11 @@ MICROSOFT: dict[str, Spec] = {
         scales=("a_scale", "b_scale", "y_scale"),
         same=(("a_zero_point", "A"), ("b_zero_point", "B"), ("y_zero_point", "A")),
         extra=(
-            layers.scales_of_columns,
-            layers.bias_of_columns,
+            scales_of_columns,
+            bias_of_columns,
             limits.multiplier_in_range("a_scale", "b_scale", "y_scale"),
-            layers.quantized_once,
-            layers.positive_alpha,
+            quantized_once,
+            positive_alpha,
         ),
         signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
     ),

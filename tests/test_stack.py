@@ -10,10 +10,9 @@ from tools import require
 
 import qcgen
 from qcgen.cli import main
-from qcgen.cross import succeed
+from qcgen.cross import NoBound, stack_bytes, succeed
 from qcgen.emulate import Trial, cross_build, emulate, random_feeds
 from qcgen.emulate.image import ELF
-from qcgen.stack import NoBound, stack_bytes
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imc")
 QDQ = DIGITS.with_name("digits_qdq_u8.onnx")

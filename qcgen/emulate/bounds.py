@@ -15,7 +15,7 @@ from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
-from qcgen.cross import machine_of, require_tools, succeed, temporary_folder
+from qcgen.cross import NoBound, machine_of, require_tools, succeed, temporary_folder
 from qcgen.emulate.counts import COUNTED_FLAGS, CYCLES, counting, read_blocks, run_of
 from qcgen.emulate.flow import EXIT, LinkedCode, LinkedFunction
 from qcgen.emulate.image import ELF, Image, Trial, cross_build, emulate
@@ -23,7 +23,6 @@ from qcgen.emulate.listing import OUTSIDE, SHARED, Listing, listing
 from qcgen.errors import EmulationFailed
 from qcgen.ir.types import Array
 from qcgen.progress import report_progress
-from qcgen.stack import NoBound
 
 ROUNDS = {"soft_float_code": 5, "soft_float_add": 27}
 """By the end of a function's name how often any instruction of its loops runs at most, from its C.

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from qcgen.cross import NoBound
 from qcgen.emulate.listing import FLAGS, Access, Instruction, NotUnderstood, ThumbStep, steps
-from qcgen.stack import NoBound
 
 CLEAN, DATA, CONSTANTS, FIXED = "clean", "data", "constants", "fixed"
 EXIT = -1

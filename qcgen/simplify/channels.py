@@ -19,11 +19,11 @@ from qcgen.intervals import (
     channel_ranges,
     image_channel_axis,
     is_large,
+    move,
     weight_differences,
     window_kinds,
     window_patterns,
 )
-from qcgen.intervals.propagate import move
 from qcgen.ir.program import (
     ArgMax,
     AveragePool,

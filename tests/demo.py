@@ -15,7 +15,7 @@ import numpy as np
 
 import qcgen
 from qcgen.cli import main
-from qcgen.cli.table import percent, table
+from qcgen.cli.terminal import percent, table
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "tests/data/digits"

@@ -16,7 +16,7 @@ Row = dict[str, str]
 
 
 def text_table(text: str, first: str) -> list[Row]:
-    """The rows of the ``text`` block whose head begins with ``first``, as ``qcgen.cli.table`` made it.
+    """The rows of the ``text`` block whose head begins with ``first``, as ``qcgen.cli.terminal`` made it.
 
     Columns are where every line has two spaces or more between them.
     """

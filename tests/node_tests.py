@@ -24,7 +24,7 @@ import onnx
 
 import qcgen
 from qcgen.check.specs import SPECS
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.geometry import CONVOLUTIONS
 from qcgen.ir.graph import ELEMENT_TYPES
 from qcgen.ir.types import Array

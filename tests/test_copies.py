@@ -15,7 +15,7 @@ from onnx import ModelProto
 
 import qcgen
 from qcgen.cli import main
-from qcgen.cli.table import size
+from qcgen.cli.terminal import size
 from qcgen.cores import BOARDS
 from qcgen.emulate import measure
 from qcgen.ir.context import names_of

@@ -12,12 +12,12 @@ from marks import some_at_first
 from tools import open_terminal
 
 import qcgen
-from qcgen.cli import progress
+from qcgen.cli import terminal
 from qcgen.emulate import measure, random_feeds
 from qcgen.progress import report_progress, told
 
 MODEL = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"
-AT_ONCE = "import sys; from qcgen.cli import main, progress; progress.PATIENCE = progress.PERIOD = 0; sys.exit(main())"
+AT_ONCE = "import sys; from qcgen.cli import main, terminal; terminal.PATIENCE = terminal.PERIOD = 0; sys.exit(main())"
 
 
 class Terminal(io.StringIO):
@@ -31,16 +31,16 @@ class Terminal(io.StringIO):
 )
 def test_a_line_is_shown_on_a_terminal_if_it_takes_long(patience, stream, expected, monkeypatch):
     monkeypatch.setattr("sys.stderr", stream())
-    monkeypatch.setattr(progress, "PATIENCE", patience)
-    with progress.shown():
+    monkeypatch.setattr(terminal, "PATIENCE", patience)
+    with terminal.shown():
         report_progress("packing")
     assert sys.stderr.getvalue() == expected
 
 
 def test_a_name_cannot_drive_the_terminal_or_break_the_line(monkeypatch):
     monkeypatch.setattr("sys.stderr", Terminal())
-    monkeypatch.setattr(progress, "PATIENCE", 0)
-    with progress.shown():
+    monkeypatch.setattr(terminal, "PATIENCE", 0)
+    with terminal.shown():
         report_progress("a\x1b[2J\n" + "b" * 500)
     shown = sys.stderr.getvalue().removeprefix("\r\x1b[K").removesuffix("\r\x1b[K")
     assert "\x1b" not in shown

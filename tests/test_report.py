@@ -24,7 +24,7 @@ from qcgen.cli.report_text import (
     saved,
     stack,
 )
-from qcgen.cli.table import counted, number, table
+from qcgen.cli.terminal import counted, number, table
 from qcgen.cross import how_to_measure
 from qcgen.report import Figures, Measured
 

@@ -17,9 +17,9 @@ from emulated import require_core
 from marks import some_at_first
 
 import qcgen
-from qcgen.cli import main, table
+from qcgen.cli import main, terminal
 from qcgen.cli.bench import as_text
-from qcgen.cli.table import fitted
+from qcgen.cli.terminal import fitted
 from qcgen.cores import BOARDS
 from qcgen.emulate import measure, random_feeds
 from qcgen.errors import shortened
@@ -56,7 +56,7 @@ COMMANDS = {
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS.keys())
 def test_no_line_is_wider_than_the_terminal(network, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(table, "columns", lambda: 80)
+    monkeypatch.setattr(terminal, "columns", lambda: 80)
     command, *options = words
     assert main([command, str(network), *options]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -76,7 +76,7 @@ def measured():
 @pytest.mark.parametrize("is_verbose", [False, True])
 @pytest.mark.parametrize("name", ["{0}", LONG])
 def test_what_bench_prints_fits_the_terminal(measured, name, is_verbose, monkeypatch):
-    monkeypatch.setattr(table, "columns", lambda: 80)
+    monkeypatch.setattr(terminal, "columns", lambda: 80)
     measurement, report = measured
     nodes = tuple(replace(node, name=name.format(node.name)) for node in measurement.nodes)
     text = as_text("m.onnx", [replace(measurement, nodes=nodes)], [report], (), ["-O3"], is_verbose=is_verbose)
@@ -146,7 +146,7 @@ def test_a_shortened_name_keeps_its_beginning_and_its_end():
 def test_tables_fit_any_width(width):
     head = ("node", "kernel", "constants", "scratch", "reason")
     rows = [("n" * 70, "k" * 30, "1 000 000 B", "9 B", "it has five taps and that is too many " * 3)] * 2
-    lines = table.table(head, rows, ("constants", "scratch"), ("node", "kernel"), width).splitlines()
+    lines = terminal.table(head, rows, ("constants", "scratch"), ("node", "kernel"), width).splitlines()
     assert max(map(len, lines)) <= width
     assert sum("1 000 000 B" in line for line in lines) == 2
     words = " ".join(line for line in lines).split()

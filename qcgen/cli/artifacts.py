@@ -9,8 +9,7 @@ from pathlib import Path
 
 from qcgen.artifact import Artifact
 from qcgen.cli.options import by_name, compile_options
-from qcgen.cli.progress import shown
-from qcgen.cli.table import counted
+from qcgen.cli.terminal import counted, shown
 from qcgen.compiler import compile_graph, read
 from qcgen.errors import ModelRejected, Problem, printable
 from qcgen.ir.graph import Graph

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import USUAL, add_compile_options, add_detail_options, add_options
-from qcgen.cli.progress import shown
-from qcgen.cli.table import counted, number, percent, size, table
+from qcgen.cli.terminal import counted, number, percent, shown, size, table
 from qcgen.cores import BOARDS, EMULATED, RISCV_CORES, boards_of
 from qcgen.errors import ModelRejected, printable
 from qcgen.options import COMPILER, FLAGS, FORCE, SEED, OneOf, Option, Switch, Text
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.worst:
         return _worst(args)
     from qcgen.cli.artifacts import print_rejection
-    from qcgen.cli.table import fitted
+    from qcgen.cli.terminal import fitted
     from qcgen.emulate import measure, random_feeds
 
     try:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from qcgen.cli.table import counted, fitted, number, table
+from qcgen.cli.terminal import counted, fitted, number, table
 from qcgen.errors import printable
 
 SUMMARY = "compare two reports"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from qcgen.chips import target_on
 from qcgen.cli.options import OptionsParser, WrongOptions, add_compile_options, add_detail_options, add_options
-from qcgen.cli.progress import shown
+from qcgen.cli.terminal import shown
 from qcgen.errors import ModelRejected
 from qcgen.options import GROUPS, OF_COMPILE, Option
 
@@ -55,7 +55,7 @@ class _Compiled:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the files of all models and nodes together, then prints the reports; returns the exit status."""
-    from qcgen.cli.table import fitted
+    from qcgen.cli.terminal import fitted
     from qcgen.write import write_files
 
     results = [_compiled(each) for each in _models(args)]
@@ -216,7 +216,7 @@ def _json(reports: list[Report]) -> str:
 
 def _text(compiled: _Compiled) -> str:
     from qcgen.cli import report_text as text
-    from qcgen.cli.table import counted
+    from qcgen.cli.terminal import counted
     from qcgen.errors import printable
 
     args, reports = compiled.args, compiled.reports

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the program's files together; returns the exit status."""
     from qcgen.cli.artifacts import compiled_together
-    from qcgen.cli.table import counted
+    from qcgen.cli.terminal import counted
     from qcgen.errors import printable
     from qcgen.example import TAKEN, example
     from qcgen.protocol import MOST_NETWORKS

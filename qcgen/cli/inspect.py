@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the inspection; returns the exit status."""
     from qcgen.cli.artifacts import print_rejection, read_model
-    from qcgen.cli.table import fitted
+    from qcgen.cli.terminal import fitted
 
     try:
         graph = read_model(args, args.model)
@@ -113,7 +113,7 @@ def _total(each: Iterable[Figures]) -> Figures:
 
 def _text(args: argparse.Namespace, graph: Graph, found: Inspection) -> str:
     from qcgen.cli.report_text import flash_curve, joined, nearest, node_table, overlaps, packed, rejected, shared
-    from qcgen.cli.table import counted, table
+    from qcgen.cli.terminal import counted, table
     from qcgen.errors import printable
 
     if args.quiet:
@@ -192,7 +192,7 @@ def _kept(graph: Graph) -> set[str]:
 
 def _holdings(graph: Graph) -> str:
     """Opsets, operators, inputs, states and outputs."""
-    from qcgen.cli.table import counted, table
+    from qcgen.cli.terminal import counted, table
 
     used = {"tflite", *(node.domain for node in graph.nodes)}  # exporters import a dozen domains that no node is of
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in graph.opsets.items() if domain in used)
@@ -206,7 +206,7 @@ def _holdings(graph: Graph) -> str:
 
 
 def _tensor_row(value: Value) -> tuple[str, str, str, str]:
-    from qcgen.cli.table import size
+    from qcgen.cli.terminal import size
     from qcgen.ir.types import DType
 
     known = value.dtype is not None and value.dtype is not DType.OTHER and value.fixed_shape is not None

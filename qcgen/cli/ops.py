@@ -27,7 +27,7 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace) -> int:
     """Prints the table; returns the exit status."""
-    from qcgen.cli.table import fitted, table
+    from qcgen.cli.terminal import fitted, table
     from qcgen.tflite import LOWERINGS as TFLITE
 
     head = ("domain", "operator", "since", "image layout", "computes")

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Writes the folders of all models together; returns the exit status."""
     from qcgen.cli.artifacts import compiled_together
-    from qcgen.cli.table import counted, fitted
+    from qcgen.cli.terminal import counted, fitted
     from qcgen.errors import printable
     from qcgen.package import Release, package
     from qcgen.write import write_files

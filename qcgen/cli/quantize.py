@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import add_options
-from qcgen.cli.progress import shown
+from qcgen.cli.terminal import shown
 from qcgen.errors import ModelRejected
 from qcgen.options import FORCE, OPTIONS, Count, Option, Text
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         print_rejection(args.model, rejection, "quantized")
         return 1
     save(found.model, args.output)
-    from qcgen.cli.table import fitted
+    from qcgen.cli.terminal import fitted
 
     print(_json(found) if args.json else fitted(_text(args.output, found)))
     return 0
@@ -82,7 +82,7 @@ def _json(found: Quantized) -> str:
 
 
 def _text(output: Path, found: Quantized) -> str:
-    from qcgen.cli.table import counted, number
+    from qcgen.cli.terminal import counted, number
     from qcgen.errors import printable
 
     lines = [

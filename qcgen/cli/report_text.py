@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from qcgen.cli.table import counted, number, percent, size, table
+from qcgen.cli.terminal import counted, number, percent, size, table
 from qcgen.errors import printable
 from qcgen.ir.plan import FlashUse
 from qcgen.page import judge_of, parts_of_ram

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from qcgen.chips import CHIPS, KIBI, Chip
-from qcgen.cli.table import table
+from qcgen.cli.terminal import table
 from qcgen.cores import TARGETS
 
 SUMMARY = "list the targets and chips"

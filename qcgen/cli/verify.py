@@ -27,7 +27,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import add_compile_options, add_detail_options, add_options
-from qcgen.cli.progress import shown
+from qcgen.cli.terminal import shown
 from qcgen.cores import EMULATED
 from qcgen.errors import ModelRejected, printable
 from qcgen.options import OF_VERIFY
@@ -79,7 +79,7 @@ def _run_on_board(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from qcgen.cli.table import fitted
+    from qcgen.cli.terminal import fitted
     from qcgen.cli.verify_text import PASS, totals, verdict
 
     verified: list[Verified] = []
@@ -137,7 +137,7 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
-    from qcgen.cli.table import fitted
+    from qcgen.cli.terminal import fitted
     from qcgen.cli.verify_text import Verified, detail, line, title
     from qcgen.verification import verify
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qcgen.cli.options import OptionsParser, WrongOptions, add_code_options, compile_options
-from qcgen.cli.progress import shown
-from qcgen.cli.table import counted, number, table
+from qcgen.cli.terminal import counted, number, shown, table
 from qcgen.cli.verify_text import PASS, differ, judges, verdict
 from qcgen.errors import BoardFailed, ModelRejected, printable
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qcgen.cli.report_text import forms, forms_text
-from qcgen.cli.table import columns, counted, number, table
+from qcgen.cli.terminal import columns, counted, number, table
 from qcgen.errors import printable, shortened
 
 if TYPE_CHECKING:

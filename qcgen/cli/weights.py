@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from qcgen.cli.options import add_options
-from qcgen.cli.progress import shown
+from qcgen.cli.terminal import shown
 from qcgen.errors import ModelRejected, printable
 from qcgen.options import CODE, OF_COMPILE, PARTS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from architectures.networks import NETWORKS, PUBLISHED
 from qcgen.arithmetic import meant_text
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 
 if TYPE_CHECKING:
     from architectures.oracle import Verdict

@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import measure, random_feeds
 from qcgen.errors import ToolMissing
 from tests.bench.compiling import mobilenet_v2

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import qcgen
-from qcgen.cli.table import table
+from qcgen.cli.terminal import table
 from qcgen.cores import TARGETS
 from qcgen.emulate import COMPILERS, measure, missing_tools, random_feeds
 from tests.bench.layers import LAYERS, model_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import qcgen
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.cores import BOARDS
 from qcgen.emulate import CYCLES, measure
 from qcgen.reference import evaluate_all

@@ -16,7 +16,7 @@ import numpy as np
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import Measurement, measure
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all

@@ -7,7 +7,7 @@ from architectures.oracle import quantized
 from onnx import ModelProto
 
 import qcgen
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import measure, random_feeds
 
 NAMES = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import qcgen
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.cores import BOARDS
 from qcgen.emulate import measure, random_feeds
 from tests.bench.whole import MLPERF

@@ -14,7 +14,7 @@ import numpy as np
 import qcgen
 import qcgen.plan
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import measure
 from tests.bench.memory import models
 from tests.bench.pages import DOCS, write_table

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import measure, random_feeds
 from tests.bench.flash import DOCUMENT
 from tests.bench.pages import write_table

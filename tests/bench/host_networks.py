@@ -24,7 +24,7 @@ from cffi import FFI
 import qcgen
 from qcgen.artifact import Artifact
 from qcgen.build import LoadedModel, build, host_compiler
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import random_feeds
 from qcgen.ir.types import Array
 from qcgen.reference import evaluate_all

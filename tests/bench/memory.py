@@ -16,7 +16,7 @@ from onnx import ModelProto
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import measure
 from qcgen.reference import evaluate_all
 from qcgen.verification.running import from_boundary, to_boundary

@@ -21,7 +21,7 @@ import numpy as np
 import qcgen
 from qcgen.artifact import Artifact
 from qcgen.build import STRICT_FLAGS, LoadedModel, build
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.cores import TARGETS
 from qcgen.ir.program import Dequantize, Movement
 from qcgen.ir.types import Array, DType

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import qcgen
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.cores import BOARDS
 from qcgen.emulate import measure, random_feeds
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.emulate import measure, random_feeds
 from qcgen.ir.program import Conv, ConvGeometry
 from tests.bench.cortex_text import CMSIS_NN

@@ -13,7 +13,7 @@ import numpy as np
 
 import qcgen
 from qcgen.artifact import Artifact
-from qcgen.cli.table import number, table
+from qcgen.cli.terminal import number, table
 from qcgen.cores import RISCV_CORES
 from qcgen.emulate import measure
 from qcgen.ir.types import Array

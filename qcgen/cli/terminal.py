@@ -1,14 +1,17 @@
-"""Text that fits the terminal: tables with aligned columns, sentences, and numbers with units."""
+"""Text that fits the terminal: tables with aligned columns, sentences, numbers with units, and what work is at."""
 
 from __future__ import annotations
 
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 from qcgen.errors import printable, shortened
+from qcgen.progress import told
 
 LEAST_NAME, LEAST_PROSE = 12, 24
 """How narrow columns of names and of prose may become, in characters."""
@@ -155,3 +158,47 @@ def percent(part: int, whole: int) -> str:
     '33.3 %'
     """
     return f"{100 * part / whole:.1f} %"
+
+
+# Work that takes long says on a terminal what it is at.
+
+PATIENCE = 1.5
+"""Seconds for which nothing is shown."""
+
+PERIOD = 0.1
+"""Seconds between two changes of the line."""
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """Within the block a line on standard error says what is being done, if that is a terminal; then it vanishes."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    line = _Line()
+    try:
+        with told(line.show):
+            yield
+    finally:
+        line.clear()
+
+
+class _Line:
+    """The line of the terminal on which the cursor stands."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + PATIENCE
+        self._is_there = False
+
+    def show(self, what: str) -> None:
+        """Replaces the line, unless it is too early."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next, self._is_there = now + PERIOD, True
+        print(f"\r\x1b[K{printable(what)[: terminal_columns(sys.stderr) - 1]}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Leaves an empty line, if there is something on it."""
+        if self._is_there:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a pattern raises at a node: only NoMatch leaves the node as it is."""
+"""What a pattern raises at a node: only NoMatch, and what malformed attributes raise, leave the node as it is."""
 
 from pathlib import Path
 
@@ -20,6 +20,13 @@ def test_no_match_is_no_failure(graph):
         raise NoMatch
 
     assert apply(graph, never_matches) is graph
+
+
+def test_a_malformed_attribute_is_no_failure(graph):
+    def wants_text(_wiring, node):
+        node.text("group", "") if node.op_type == "QLinearConv" else node.integers("axis")
+
+    assert apply(graph, wants_text) is graph
 
 
 @pytest.mark.parametrize("error", [AssertionError, AttributeError, LookupError, TypeError, ValueError, ArithmeticError])

@@ -223,14 +223,14 @@ class _Transpositions:
     def _join_codes(self) -> None:
         """Makes of operators between codes what onnxruntime makes of them."""
         for quantize in [step for step in self._steps if step.op_type == "QuantizeLinear"]:
-            maker, chain = self._producer(quantize.inputs[0]), [quantize]
+            maker, chain = self._makers.get(quantize.inputs[0]), [quantize]
             while maker is not None and maker.op_type in ("Clip", "Relu") and self._is_read_once(maker):
                 chain.append(maker)
-                maker = self._producer(maker.inputs[0])
+                maker = self._makers.get(maker.inputs[0])
             if maker is None or not self._is_read_once(maker) or maker.op_type not in {*FUSED, *THROUGH}:
                 continue
             computed = [name for name in maker.inputs if name and name not in self._constants]
-            makers = [self._producer(name) for name in computed]
+            makers = [self._makers.get(name) for name in computed]
             if any(each is None or each.op_type != "DequantizeLinear" for each in makers):
                 continue
             maker.op_type = FUSED.get(maker.op_type, maker.op_type)
@@ -291,9 +291,6 @@ class _Transpositions:
         self._shapes[name] = self._shapes.get(like)
         return name
 
-    def _producer(self, name: str) -> _Vertex | None:
-        return self._makers.get(name)
-
     def _readers(self, name: str) -> list[_Vertex]:
         return list(self._reading.get(name, ()))
 
@@ -335,7 +332,7 @@ class _Transpositions:
             if step not in self._steps or not step.moved or step.op_type == "Shape":
                 continue
             for index in step.moved:
-                before = self._producer(step.inputs[index])
+                before = self._makers.get(step.inputs[index])
                 if before is None or not before.perm or not self._goes(step, before.perm, leading):
                     continue
                 yield step, before.perm
@@ -394,11 +391,11 @@ class _Transpositions:
         """What it costs to have an input in another order: it is gained where only this transposition made it so."""
         if name in self._constants:
             return 0
-        before = self._producer(name)
+        before = self._makers.get(name)
         if before is not None and before.op_type == "DequantizeLinear" and not self._wraps:
             if before.inputs[0] in self._constants:
                 return 0
-            before = self._producer(before.inputs[0])
+            before = self._makers.get(before.inputs[0])
         if before is None or before.op_type != "Transpose":
             return self._rank(name)
         source = before.outputs[0]
@@ -449,7 +446,7 @@ class _Transpositions:
 
     def _ordered(self, name: str, perm: Perm) -> str:
         """A tensor in another order."""
-        before = self._producer(name)
+        before = self._makers.get(name)
         if before is not None and before.op_type == "Transpose" and len(before.perm) == len(perm):
             both = tuple(before.perm[axis] for axis in perm)
             source = before.inputs[0]

@@ -55,9 +55,9 @@ class _Rounding:
         for node in self._graph.nodes:
             if not self._touches(node):
                 self._nodes.append(node)
-            elif self._casts(node) and node.input(0) and node.outputs:
+            elif node.is_a("Cast") and node.input(0) and node.outputs:
                 self._cast(node)
-            elif self._casts(node) or not self._is_known(node):
+            elif node.is_a("Cast") or not self._is_known(node):
                 for name in node.inputs:
                     self._half(name)
                 self._nodes.append(node)
@@ -75,16 +75,13 @@ class _Rounding:
     def _touches(self, node: Node) -> bool:
         return any(self._is_half(name) for name in (*node.inputs, *node.outputs))
 
-    def _casts(self, node: Node) -> bool:
-        return node.is_a("Cast")
-
     def _is_known(self, node: Node) -> bool:
         is_quantized = node.op_type.startswith(("QGemm", "QLinear")) and node.op_type != "QLinearMatMul"
         return (node.domain, node.op_type) in RULES and not is_quantized  # whose scales are float32
 
     def _is_single(self, node: Node | None) -> bool:
         """Whether a node is computed in float32 wherever it stands."""
-        if node is None or self._casts(node) or not self._is_known(node):
+        if node is None or node.is_a("Cast") or not self._is_known(node):
             return False
         return self._is_coded or bool(node.domain) or node.op_type not in IN_FLOAT16
 
@@ -151,7 +148,7 @@ class _Rounding:
 
     def _keeps(self, maker: Node | None) -> bool:
         """Whether numbers that a node of float32 reads keep the digits that the maker has found."""
-        return maker is None or self._casts(maker) or self._is_computed(maker)
+        return maker is None or maker.is_a("Cast") or self._is_computed(maker)
 
     def _half(self, name: str) -> str:
         """The tensor itself, in float16."""

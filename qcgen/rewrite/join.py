@@ -103,10 +103,7 @@ def join_gelu(wiring: Wiring, node: Node) -> Change | None:
 def join_reciprocal_product(wiring: Wiring, node: Node) -> Change | None:
     """A quotient of 1 that is multiplied, and read by nothing else. Source: DivMulFusion of onnxruntime."""
     product = wiring.only_reader(node.outputs[0]) if node.is_a("Div") and node.outputs else None
-    if product is None or not product.is_a("Mul"):
-        return None
-    one = wiring.constant(node.input(0))
-    if one is None or one.size != 1 or one.reshape(-1)[0] != 1:
+    if product is None or not product.is_a("Mul") or wiring.number(node.input(0)) != 1:
         return None
     inputs = (product.input_beside(node.outputs[0]), node.input(1))
     return Change(product, (Node(product.name, "Div", "", inputs, product.outputs, {}),), remove=(node,))
@@ -139,9 +136,9 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     if found is None:
         return None
     x, scale, quotient = found.roles["x"], found.roles["scale"], found.nodes[1]
-    shape, epsilon = wiring.graph.value(x).fixed_shape, wiring.known(found.roles["epsilon"])
+    shape, epsilon = wiring.graph.value(x).fixed_shape, wiring.number(found.roles["epsilon"])
     means = [each for each in found.nodes if each.op_type == "ReduceMean"]
-    if shape is None or epsilon.size != 1 or not all(_is_of_rows(wiring, mean, len(shape)) for mean in means):
+    if shape is None or epsilon is None or not all(_is_of_rows(wiring, mean, len(shape)) for mean in means):
         return None
     if wiring.only_reader(quotient.outputs[0]) is not node or not _is_row(wiring, scale, shape):
         return None
@@ -149,7 +146,7 @@ def join_layer_norm(wiring: Wiring, node: Node) -> Change | None:
     bias = "" if total is None or not total.is_a("Add") else total.input_beside(node.outputs[0])
     last = node if total is None or not bias or not _is_row(wiring, bias, shape) else total
     inputs = (x, scale) if last is node else (x, scale, bias)
-    attributes = {"axis": -1, "epsilon": float(epsilon.reshape(()))}
+    attributes = {"axis": -1, "epsilon": float(epsilon)}
     joined = Node(quotient.name, "LayerNormalization", "", inputs, last.outputs, attributes)
     return Change(last, (joined,), remove=(quotient,) if last is node else (quotient, node))
 
@@ -247,10 +244,10 @@ MOST_SUMMED = 64
 
 def write_out_running_sums(wiring: Wiring, node: Node) -> Change | None:
     """CumSum of few float32 numbers along a constant axis: each number is added to the sum of those before it."""
-    shape, axis = wiring.graph.value(node.input(0)).fixed_shape, wiring.constant(node.input(1))
-    if not node.is_a("CumSum") or shape is None or axis is None or axis.size != 1:
+    shape, axis = wiring.graph.value(node.input(0)).fixed_shape, wiring.number(node.input(1))
+    if not node.is_a("CumSum") or shape is None or axis is None:
         return None
-    at, is_float = int(axis.reshape(())), wiring.graph.dtype(node.inputs[0]) is DType.FLOAT32
+    at, is_float = int(axis), wiring.graph.dtype(node.inputs[0]) is DType.FLOAT32
     if not is_float or not -len(shape) <= at < len(shape) or not 1 <= shape[at] <= MOST_SUMMED:
         return None
     steps, way = Steps(wiring, node), -1 if node.attributes.get("reverse", 0) else 1
@@ -334,13 +331,17 @@ def compare_as_floats(wiring: Wiring, node: Node) -> Change | None:
 
 def write_out_one_hot(wiring: Wiring, node: Node) -> Change | None:
     """OneHot of integers with constant depth and values: which place each is, or is from the end, chooses a number."""
-    found, given = [wiring.constant(node.input(index)) for index in (1, 2)], wiring.graph.value(node.input(0))
-    axis, depth, values = node.integer("axis", -1), *found
-    if not node.is_a("OneHot") or depth is None or values is None or values.shape != (2,) or depth.size != 1:
+    given, depth, values = (
+        wiring.graph.value(node.input(0)),
+        wiring.number(node.input(1)),
+        wiring.constant(node.input(2)),
+    )
+    axis = node.integer("axis", -1)
+    if not node.is_a("OneHot") or depth is None or values is None or values.shape != (2,):
         return None
     if given.shape is None or given.dtype not in (DType.INT32, DType.INT64):
         return None
-    dtype, count, rank = DType.of(values), int(depth.reshape(())), len(given.shape) + 1
+    dtype, count, rank = DType.of(values), int(depth), len(given.shape) + 1
     is_known = dtype is DType.FLOAT32 or (dtype in (DType.INT32, DType.INT64) and np.abs(values).max() < _EXACT)
     if not is_known or not 1 <= count < _EXACT or not -rank <= axis < rank:
         return None
@@ -433,8 +434,7 @@ def _unchanged_operand(wiring: Wiring, node: Node) -> int | None:
     """Which operand the result equals; None if it equals neither. Source: NoopElimination of onnxruntime."""
     neutral, places = NEUTRAL.get(node.op_type, (0, ()))
     for place in places:
-        number = wiring.constant(node.input(place))
-        is_neutral = number is not None and number.size == 1 and number.reshape(-1)[0] == neutral
+        is_neutral = wiring.number(node.input(place)) == neutral
         if is_neutral and wiring.constant(node.input(1 - place)) is None and _has_the_shape_of(wiring, node, 1 - place):
             return 1 - place
     return None

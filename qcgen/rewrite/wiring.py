@@ -134,6 +134,11 @@ class Wiring:
         found = self.constant(name)
         return found if found is not None and found.dtype == np.float32 else None
 
+    def number(self, name: str) -> float | None:
+        """The only element of a tensor, None if it has several, or if they are not known."""
+        found = self.constant(name)
+        return None if found is None or found.size != 1 else found.reshape(()).item()
+
     def known(self, name: str) -> Array:
         """The elements of a tensor; NoMatch if they are not known."""
         if name not in self.graph.constants:

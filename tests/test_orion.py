@@ -9,17 +9,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hostile_orion import HOSTILE, hostile_inputs
+from models import qlinear_conv
 from qdq import Chain
 
 import qcgen
 from qcgen.cores import TARGETS
 from qcgen.errors import ModelRejected, OrionPanic, ProofFailed
+from qcgen.infer import infer
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.kernel import Setting
 from qcgen.kernels.portable.orion import ORION_CONV, evenly_spaced
+from qcgen.lower.linear import lower_conv
 from qcgen.lower.orion import lower_orion
+from qcgen.lower.source import Source
 from qcgen.orion import certify, fits_int32, reachable, requantize_orion, run_time_tests, safe_accumulators, thresholds
+from qcgen.reference import evaluate
 from qcgen.reference.reduction import evaluate_orion_conv
 
 VECTORS = Path(__file__).resolve().parents[2] / "shared" / "spec" / "orion_vectors.json"
@@ -43,13 +48,14 @@ def model(x_shape, w, xs=0.05, xz=0, ws=0.03, wz=0, ys=0.02, yz=0, bias=None, **
         names.append("B")
     node = Node("conv1", "QLinearConv", "", tuple(names), ("y",), attributes)
     values = {name: Value(name, DType.of(array), array.shape) for name, array in constants.items()}
-    values |= {"x": Value("x", DType.INT8, tuple(x_shape)), "y": Value("y", DType.INT8, None)}
+    values |= {"x": Value("x", DType.INT8, tuple(x_shape))}
     return node, Graph("g", (node,), ("x",), ("y",), values, constants, {"": 10}, "")
 
 
 def lowered(fraction_bits, *args, **kwargs):
     node, graph = model(*args, **kwargs)
-    return lower_orion(node, graph, fraction_bits)
+    source = Source(node, infer(graph))
+    return lower_orion(source, lower_conv(source)[-1], fraction_bits)
 
 
 def problems(fraction_bits, *args, **kwargs):
@@ -227,6 +233,16 @@ def test_valid_means_no_padding():
     """Orion itself pads as for SAME_UPPER."""
     x, w = int8s((1, 1, 5, 5), 9), int8s((1, 1, 3, 3), 10, -30, 30)
     assert agrees(16, x, w, QUANTIZATION, auto_pad="VALID")
+
+
+def test_elements_that_same_leaves_out_in_front_are_left_out():
+    """Windows of one element, four apart: of eight elements onnxruntime leaves out the first."""
+    w, x = np.full((1, 1, 1), 3, np.int8), np.arange(1, 9, dtype=np.int8).reshape(1, 1, 8)
+    types = {"x_type": "int8", "y_type": "int8", "x_scale": 1.0, "w_scale": 1.0, "y_scale": 1.0}
+    model = qlinear_conv(x.shape, w, strides=[4], auto_pad="SAME_UPPER", **types)
+    for numerics in ("onnxruntime", "orion-fp16x16"):
+        program = qcgen.compile(model, numerics=numerics).program
+        assert evaluate(program, {"x": x})["y"].ravel().tolist() == [6, 18]
 
 
 def test_dilations_spread_the_taps():
@@ -560,6 +576,21 @@ def test_a_convolution_between_codes_is_the_qlinear_conv_of_its_operands(zero_po
     assert np.array_equal(op.weights, wanted.weights)
     assert np.array_equal(op.x_values, wanted.x_values)
     assert (op.y_scale, op.y_zero_point, op.geometry) == (wanted.y_scale, wanted.y_zero_point, wanted.geometry)
+
+
+def test_two_convolutions_share_a_bias_each_in_its_own_units():
+    chain, bias = Chain(), np.array([0.5], np.float32)
+    chain.constant("b", bias)
+    x = chain.dequantize("x", (0.05, np.int8(0)))
+    for number in (0, 1):
+        w = chain.weights(f"w{number}", np.ones((1, 1, 1, 1), np.int8), (0.03, np.int8(0)))
+        y = chain.quantize(chain.node("Conv", [x, w, "b"], f"c{number}"), (0.2, np.int8(0)))
+        x = chain.dequantize(y, (0.2, np.int8(0)))
+    model = chain.model((1, 1, 2, 2), [y], x_type="int8")
+    first, second = qcgen.compile(model, numerics="orion-fp16x16").program.operators
+    units = [int(scale * 65536) * int(np.float32(0.03) * 65536) >> 16 for scale in (np.float32(0.05), np.float32(0.2))]
+    codes = [np.rint(bias / (np.float32(scale) * np.float32(0.03))) for scale in (0.05, 0.2)]
+    assert [op.bias.item() for op in (first, second)] == [int(c.item()) * u for c, u in zip(codes, units, strict=True)]
 
 
 def test_of_a_node_between_codes_that_orion_does_not_have_one_problem_is_reported():

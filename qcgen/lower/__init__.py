@@ -203,16 +203,18 @@ def _lower_orion_nodes(graph: Graph, bits: int, numerics: str) -> list[Operator]
     operators: list[Operator] = []
     problems: list[Problem] = []
     borders: list[Problem] = []  # of what is around an operator, which is the cause if it is not supported either
-    graph = convolutions_of_codes(graph)
-    for node in graph.nodes:
-        if not node.is_a("QLinearConv"):
+    nodes, convolutions = convolutions_of_codes(graph)
+    for node in nodes:
+        if node.name not in convolutions:
             where = f"node {node.name!r} ({node.operator})"
             hint = f"compile a QLinearConv of ai.onnx with {spelt('node')}, or use {spelt(numerics='onnxruntime')}"
             is_border = node.op_type in ("DequantizeLinear", "QuantizeLinear")
             (borders if is_border else problems).append(Problem(where, f"{numerics} has no such operator", hint))
             continue
+        *before, conv = convolutions[node.name]
+        assert isinstance(conv, Conv), "a convolution of codes"
         try:
-            operators.append(lower_orion(node, graph, bits))
+            operators += [*before, lower_orion(Source(node, graph), conv, bits)]
         except ModelRejected as rejection:
             problems += rejection.problems
     if problems or borders:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.ir.graph import Graph, Node, fresh
-from qcgen.ir.program import Conv, Int64s, OrionConv, Requantize, Tensor
-from qcgen.ir.types import Array, DType, Layout
-from qcgen.lower.linear import conv_geometry, lower_conv
-from qcgen.lower.source import Source, tensor_of
+from qcgen.ir.graph import Graph, Node
+from qcgen.ir.program import Conv, Float32s, Int64s, Operator, OrionConv, Requantize, inputs_of
+from qcgen.ir.types import Array, DType
+from qcgen.lower.codes import codes_of, has_bias
+from qcgen.lower.linear import lower_conv
+from qcgen.lower.source import Source, quantization_of
 from qcgen.options import spelt
 from qcgen.orion import MAGNITUDE_MAX, accumulators, multiply, safe_accumulators
 
@@ -62,7 +61,7 @@ def _never_requantized(where: str, op: OrionConv) -> tuple[Problem, ...]:
     return (Problem(where, what, "use a larger y_scale or a smaller bias"),)
 
 
-# The operands of a QLinearConv as Orion's fixed point takes them: per-tensor scales, int8 codes.
+# The operands of a convolution of codes as Orion's fixed point takes them: per-tensor scales, int8 codes.
 
 INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_scale", "y_zero_point", "B")
 """QLinearConv's inputs in their order, by ONNX's names."""
@@ -70,137 +69,95 @@ INPUTS = ("x", "x_scale", "x_zero_point", "w", "w_scale", "w_zero_point", "y_sca
 PER_TENSOR = "quantize per tensor: Orion's arithmetic has one scale and one zero point for a whole tensor"
 
 
-def convolutions_of_codes(graph: Graph) -> Graph:
-    """The graph in which a Conv between DequantizeLinear and QuantizeLinear is a QLinearConv of the same operands.
+def convolutions_of_codes(graph: Graph) -> tuple[list[Node], dict[str, tuple[Operator, ...]]]:
+    """The nodes that are left where a Conv between DequantizeLinear and QuantizeLinear reads and writes the codes.
 
-    A bias of other units, and zero points that the model leaves out, are constants of their own.
+    And by its node's name each such Conv, and each QLinearConv, with what it becomes.
     """
-    constants, nodes, made = dict(graph.constants), list[Node](), set[str]()
+    found: dict[str, tuple[Operator, ...]] = {}
     for node in graph.nodes:
-        conv = lower_conv(Source(node, graph))[-1] if node.is_a("Conv") else None
-        if isinstance(conv, Conv) and isinstance(conv.epilogue, Requantize):
-            node = _as_qlinear_conv(node, graph, conv, constants)
-            made.add(node.outputs[0])
-        nodes.append(node)
-    nodes = [node for node in nodes if node.op_type != "QuantizeLinear" or node.outputs[0] not in made]
-    used = {name for node in nodes for name in node.inputs} | set(graph.outputs)
-    nodes = [node for node in nodes if used.intersection(node.outputs)]
-    return replace(graph, nodes=tuple(nodes), constants=constants)
+        operators = lower_conv(Source(node, graph)) if node.is_a("Conv", "QLinearConv") else ()
+        if operators and isinstance(operators[-1], Conv) and isinstance(operators[-1].epilogue, Requantize):
+            found[node.name] = operators
+    made = {operators[-1].y.name for operators in found.values()}
+    nodes = [node for node in graph.nodes if node.op_type != "QuantizeLinear" or node.outputs[0] not in made]
+    read = {x.name for operators in found.values() for x in inputs_of(operators[0])}
+    read |= {name for node in nodes if node.name not in found for name in node.inputs}
+    used = read | set(graph.outputs)
+    return [node for node in nodes if node.name in found or used.intersection(node.outputs)], found
 
 
-def _as_qlinear_conv(node: Node, graph: Graph, conv: Conv, constants: dict[str, Array]) -> Node:
-    source, quantize = Source(node, graph), graph.readers[node.outputs[0]][0]
-    inputs: list[str] = []
-    for maker, dtype in ((source.dequantized(0), conv.x.dtype), (source.dequantized(1), None)):
-        assert maker is not None, "a convolution of codes reads what is dequantized"
-        zero_point = np.zeros((), dtype.numpy if dtype else conv.weights.dtype)
-        inputs += [*maker.node.inputs[:2], _known(maker.node, zero_point, graph, constants)]
-    inputs += [quantize.inputs[1], _known(quantize, np.zeros((), conv.y.dtype.numpy), graph, constants)]
-    if source.has(2):
-        inputs.append(fresh(f"{node.input(2)}_quantized", graph.names))
-        constants[inputs[-1]] = conv.bias
-    return replace(node, op_type="QLinearConv", inputs=tuple(inputs), outputs=(conv.y.name,), written=node.operator)
+def _names(source: Source) -> dict[str, str]:
+    """What the model calls each of INPUTS; a zero point that it leaves out is called after the scale."""
+    if source.node.op_type == "QLinearConv":
+        return dict(zip(INPUTS, source.node.inputs, strict=False))
+    ends = (*map(source.graph.dequantizer, source.node.inputs[:2]), source.graph.quantizer(source.node))
+    x, w, y = (
+        (each.input(0), each.input(1), each.input(2) or f"{each.input(1)}_zero_point")
+        for each in ends
+        if each is not None
+    )
+    return dict(zip(INPUTS, (*x, *w, *y[1:], f"{source.node.input(2)}_quantized"), strict=True))
 
 
-def _known(node: Node, absent: Array, graph: Graph, constants: dict[str, Array]) -> str:
-    """The zero point of a QuantizeLinear or DequantizeLinear, a new constant if it is absent."""
-    if node.input(2):
-        return node.input(2)
-    name = fresh(f"{node.input(1)}_zero_point", graph.names)
-    constants[name] = absent
-    return name
+class _Operands:
+    """Encodes operands; what Orion has not gathers in ``problems``, and a harmless value stands in for it."""
 
+    def __init__(self, source: Source, fraction_bits: int) -> None:
+        self.where = f"node {source.node.name!r} ({source.node.operator})"
+        self.problems: list[Problem] = []
+        self._names, self._bits = _names(source), fraction_bits
 
-@dataclass
-class OrionOperands:
-    """Reads a node's operands, which check has accepted: what Orion has not gathers in ``problems``.
-
-    A harmless value stands in for it.
-    """
-
-    node: Node
-    graph: Graph
-    fraction_bits: int
-    problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def where(self) -> str:
-        """The node in messages."""
-        return f"node '{self.node.name}' ({self.node.operator})"
-
-    def x_shape(self) -> tuple[int, ...]:
-        """The shape (N, C, spatial...) of x, which is int8."""
-        x = tensor_of(self.graph, self.node.input(0))
-        if x.dtype is not DType.INT8:
-            self._reject("x", f"its type is {x.dtype.value}, not int8", _int8())
-        if len(x.shape) > 5:
-            hint = "Orion convolves images with 1 to 3 spatial axes (3 to 5 in all)"
-            self._reject("x", f"it has {len(x.shape)} axes", hint)
-        return x.shape
-
-    def weights(self) -> Int64s | None:
-        """The codes of w (M, C/group, k...)."""
-        codes = self._constant("w")
-        return codes.astype(np.int64) if self._is_int8("w", codes) else None
-
-    def scale(self, name: str) -> tuple[float, int]:
-        """A scale as the model gives it and as Orion encodes it: truncated toward zero to f bits, 1 to 2^32 - 1."""
-        array, bits = self._scalar(name), self.fraction_bits
-        if array is None:
-            return 1.0, 1
-        scale, encoded = float(array), encode_scale(float(array), bits)
+    def scale(self, name: str, given: Float32s) -> int:
+        """A scale as Orion encodes it: truncated toward zero to f bits, 1 to 2^32 - 1."""
+        if not self._is_one(name, given):
+            return 1
+        scale, bits = float(given.reshape(())), self._bits
+        encoded = encode_scale(scale, bits)
         if 0 < encoded <= MAGNITUDE_MAX:
-            return scale, encoded
+            return encoded
         what, hint = f"becomes 0 in {FORMATS[bits]}", f"a scale must be at least {2.0**-bits:.6g} here"
         if encoded:
             what = f"is {encoded} in {FORMATS[bits]}, more than {MAGNITUDE_MAX}"
             hint = f"a scale must be below {2 ** (32 - bits)} here"
-        self._reject(name, f"{scale:.6g} {what}", hint)
-        return 1.0, 1
+        self.reject(name, f"{scale:.6g} {what}", hint)
+        return 1
 
-    def zero_point(self, name: str) -> int:
-        """An int8 zero point; ONNX requires it here, and without one the tensor would be uint8."""
-        array = self._scalar(name)
-        return int(array) if array is not None and self._is_int8(name, array) else 0
+    def zero_point(self, name: str, given: Array) -> int:
+        """An int8 zero point; without one the tensor of a QLinearConv would be uint8."""
+        return int(given.reshape(())) if self._is_one(name, given) and self.is_int8(name, DType.of(given)) else 0
 
-    def bias(self, channels: int, x_scale: int, w_scale: int) -> Int64s:
-        """The dequantized bias (M,): B · (x_scale·w_scale), the scales' product truncated; zeros if there is none.
+    def bias(self, codes: Int64s, x_scale: int, w_scale: int) -> Int64s:
+        """The dequantized bias (M,): B · (x_scale·w_scale), the scales' product truncated.
 
         Orion encodes B as B·2^f and multiplies; that magnitude and the scale's must fit 32 bits, and then the product
         needs no truncation.
         """
-        absent = np.zeros(channels, dtype=np.int64)
-        if not self.node.input(INPUTS.index("B")):
-            return absent
-        codes = self._constant("B").astype(np.int64)
-        scale = (x_scale * w_scale) >> self.fraction_bits
+        scale = (x_scale * w_scale) >> self._bits
         unit = "x_scale times w_scale, the scale of the bias,"
         problems = (
-            *_too_large(self.where, self.fraction_bits, "the encoded bias", codes << self.fraction_bits),
-            *_too_large(self.where, self.fraction_bits, unit, np.array([scale], np.int64), channels=False),
+            *_too_large(self.where, self._bits, "the encoded bias", codes << self._bits),
+            *_too_large(self.where, self._bits, unit, np.array([scale], np.int64), channels=False),
         )
         self.problems += problems
-        return absent if problems else codes * scale
+        return np.zeros_like(codes) if problems else codes * scale
 
-    def _scalar(self, name: str) -> Array | None:
-        """The only element of a constant."""
-        array = self._constant(name)
-        if array.size == 1:
-            return array.reshape(())
-        self._reject(name, f"it has {array.size} elements, not 1", PER_TENSOR)
-        return None
+    def _is_one(self, name: str, given: Array) -> bool:
+        if given.size != 1:
+            self.reject(name, f"it has {given.size} elements, not 1", PER_TENSOR)
+        return given.size == 1
 
-    def _constant(self, name: str) -> Array:
-        return self.graph.constants[self.node.input(INPUTS.index(name))]
+    def is_int8(self, name: str, dtype: DType) -> bool:
+        """Whether codes have the only type that Orion has."""
+        if dtype is not DType.INT8:
+            hint = f"quantize activations and weights to int8, or compile with {spelt(numerics='onnxruntime')}"
+            self.reject(name, f"its type is {dtype.value}, not int8", hint)
+        return dtype is DType.INT8
 
-    def _is_int8(self, name: str, array: Array) -> bool:
-        if array.dtype != np.int8:
-            self._reject(name, f"its type is {array.dtype.name}, not int8", _int8())
-        return bool(array.dtype == np.int8)
-
-    def _reject(self, name: str, what: str, hint: str) -> None:
-        tensor = self.node.input(INPUTS.index(name))
-        label = f"input {name}" if tensor in ("", name) else f"input {name} '{tensor}'"
+    def reject(self, name: str, what: str, hint: str) -> None:
+        """Notes what is wrong with an input."""
+        tensor = self._names[name]
+        label = f"input {name}" if tensor in ("", name) else f"input {name} {tensor!r}"
         self.problems.append(Problem(self.where, f"{label}: {what}", hint))
 
 
@@ -209,51 +166,49 @@ def encode_scale(scale: float, fraction_bits: int) -> int:
     return int(scale * 2.0**fraction_bits)
 
 
-def _int8() -> str:
-    return f"quantize activations and weights to int8, or compile with {spelt(numerics='onnxruntime')}"
+def lower_orion(source: Source, conv: Conv, fraction_bits: int) -> OrionConv:
+    """What a convolution of codes, which a node becomes, means in FP16x16 (16 fraction bits) or FP8x23 (23).
 
-
-def lower_orion(node: Node, graph: Graph, fraction_bits: int) -> OrionConv:
-    """The convolution that a QLinearConv of ai.onnx means in FP16x16 (16 fraction bits) or FP8x23 (23).
-
-    ``check`` has accepted the node. Raises ModelRejected with every problem: operands of other types or scales than
-    Orion has or, once these are right, numbers that leave 32 bits for every input, where Orion panics. The geometry is
-    ONNX's: Orion's own reading of auto_pad and dilations is not followed.
+    Raises ModelRejected with every problem: operands of other types or scales than Orion has or, once these are right,
+    numbers that leave 32 bits for every input, where Orion panics. The geometry is ONNX's: Orion's own reading of
+    auto_pad and dilations is not followed.
     """
     assert fraction_bits in FORMATS, f"Orion has no 32-bit format with {fraction_bits} fraction bits"
-    operands = OrionOperands(node, graph, fraction_bits)
-    op = _assemble(operands)
-    problems = operands.problems if op is None else overflows(operands.where, op)
-    if problems:
-        raise ModelRejected(problems)
-    assert op is not None, "what cannot be assembled has a problem"
-    return op
-
-
-def _assemble(operands: OrionOperands) -> OrionConv | None:
-    """The convolution, its numbers of any size; None if ``operands`` has found problems."""
-    node, f = operands.node, operands.fraction_bits
-    (x_scale, xs), (_, ws), (y_scale, ys) = (operands.scale(name) for name in ("x_scale", "w_scale", "y_scale"))
-    x_zp, w_zp, y_zp = (operands.zero_point(name) for name in ("x_zero_point", "w_zero_point", "y_zero_point"))
-    codes, x_shape = operands.weights(), operands.x_shape()
-    bias = None if codes is None else operands.bias(codes.shape[0], xs, ws)
-    if operands.problems or codes is None or bias is None:
-        return None
-    geometry, _ = conv_geometry(Source(node, operands.graph))
-    y_shape = (geometry.batch, geometry.out_channels, *geometry.output)
-    return OrionConv(
-        name=node.name,
-        op_type=node.op_type,
-        x=Tensor(node.input(0), DType.INT8, x_shape, Layout.CHANNELS_FIRST, x_scale, x_zp),
-        y=Tensor(node.outputs[0], DType.INT8, y_shape, Layout.CHANNELS_FIRST, y_scale, y_zp),
-        geometry=geometry,
+    operands, w, f, (x, y) = _Operands(source, fraction_bits), codes_of(source, 1), fraction_bits, (conv.x, conv.y)
+    assert w is not None, "the weights are codes"
+    x_scale, y_scale = (np.asarray(quantization_of(end).scale, np.float32) for end in (x, y))
+    scales = {"x_scale": x_scale, "w_scale": w.scale, "y_scale": y_scale}
+    xs, ws, ys = (operands.scale(name, scale) for name, scale in scales.items())
+    x_zp, w_zp, y_zp = (
+        operands.zero_point("x_zero_point", np.asarray(x.zero_point, x.dtype.numpy)),
+        operands.zero_point("w_zero_point", w.zero_point),
+        operands.zero_point("y_zero_point", np.asarray(y.zero_point, y.dtype.numpy)),
+    )
+    is_int8, bias = operands.is_int8("w", DType.of(w.codes)), np.zeros(conv.bias.shape, np.int64)
+    operands.is_int8("x", x.dtype)
+    if len(x.shape) > 5:
+        hint = "Orion convolves images with 1 to 3 spatial axes (3 to 5 in all)"
+        operands.reject("x", f"it has {len(x.shape)} axes", hint)
+    if has_bias(source) and is_int8:
+        bias = operands.bias(conv.bias.astype(np.int64), xs, ws)
+    if operands.problems:
+        raise ModelRejected(operands.problems)
+    op = OrionConv(
+        name=conv.name,
+        op_type="QLinearConv",
+        x=x,
+        y=y,
+        geometry=conv.geometry,
         fraction_bits=f,
         x_values=dequantize(np.arange(-128, 128, dtype=np.int64), x_zp, xs, f),
-        weights=dequantize(codes, w_zp, ws, f),
+        weights=dequantize(conv.weights.astype(np.int64), w_zp, ws, f),
         bias=bias,
         y_scale=ys,
         y_zero_point=y_zp << f,
     )
+    if problems := overflows(operands.where, op):
+        raise ModelRejected(problems)
+    return op
 
 
 def dequantize(codes: Int64s, zero_point: int, scale: int, fraction_bits: int) -> Int64s:

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xe9fa0b6e
+#if ATTENTION_HEADER_ID != 0xf51f62d0
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -105,16 +105,25 @@ struct attention_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char attention_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-ATTENTION_CODE_ATTR static int32_t attention_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static ATTENTION_INLINE int32_t attention_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static ATTENTION_INLINE int32_t attention_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static ATTENTION_INLINE int attention_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
 /*
@@ -362,36 +371,24 @@ struct attention_shared_pointwise {
     const uint16_t *guard_band;
 };
 
-/*
- * attention_shared_pointwise: the output code next to a tie, where both roundings of float32 decide: computes them in
- * integers.
- */
-ATTENTION_SHARED static int8_t attention_shared_pointwise_tie(const struct attention_shared_pointwise *layer,
+/* attention_shared_pointwise: the code next to a tie. */
+ATTENTION_SHARED static int32_t attention_shared_pointwise_tie(const struct attention_shared_pointwise *layer,
     int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = -9, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = layer->scale_mantissa[m];
-    const int32_t scale_exponent = layer->scale_exponent[m];
-    const int32_t code = attention_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-
-    return (int8_t)attention_bounded(code, LOW, HIGH);
+    return attention_soft_float_code(acc, layer->scale_mantissa[m], layer->scale_exponent[m]) - 9;
 }
 
 /* attention_shared_pointwise: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static ATTENTION_INLINE int8_t attention_shared_pointwise_requantize(const struct attention_shared_pointwise *layer,
     int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
     const int32_t multiplier = 1374389535; /* x_scale * w_scale / y_scale in units of 2^-37 */
     const int32_t offset = -272; /* y_zero_point and rounding, in units of 2^-5 */
-    const uint32_t guard_band = layer->guard_band[m];
-    const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = attention_multiply_high_add(acc, multiplier, offset);
+    const int32_t code = ATTENTION_RARELY(attention_within_guard(scaled, 5, layer->guard_band[m]))
+        ? attention_shared_pointwise_tie(layer, acc, m) : scaled >> 5;
 
-    if (ATTENTION_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
-        return attention_shared_pointwise_tie(layer, acc, m);
-    }
-    return (int8_t)attention_bounded(code, LOW, HIGH);
+    return (int8_t)attention_bounded(code, -128, 127);
 }
 
 /* query_dense, key_dense, value_dense: MatMul, kernel 1, stride 1. */
@@ -546,12 +543,11 @@ ATTENTION_CODE_ATTR static void attention_value_dense(const int8_t *x, int8_t *y
 /* attention_scores: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
 ATTENTION_CODE_ATTR static int8_t attention_scores_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1346901632; /* a_scale * b_scale / y_scale in units of 2^-38 */
     const int32_t offset = 736; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
+    const int32_t code = attention_multiply_high_add(acc, multiplier, offset) >> 6;
 
-    return (int8_t)attention_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)attention_bounded(code, -128, 127);
 }
 
 /* attention_scores: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */
@@ -656,12 +652,11 @@ ATTENTION_CODE_ATTR static void attention_shares(const int8_t *x, int8_t *y)
 /* attention_mixed: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
 ATTENTION_CODE_ATTR static int8_t attention_mixed_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1077952640; /* a_scale * b_scale / y_scale in units of 2^-38 */
     const int32_t offset = -544; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = attention_multiply_high(acc, multiplier) + offset;
+    const int32_t code = attention_multiply_high_add(acc, multiplier, offset) >> 6;
 
-    return (int8_t)attention_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)attention_bounded(code, -128, 127);
 }
 
 /* attention_mixed: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */

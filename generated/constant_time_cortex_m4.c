@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x83553641
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x1a950a42
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -89,16 +89,17 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char constant_time_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-CONSTANT_TIME_CORTEX_M4_CODE_ATTR static int32_t constant_time_cortex_m4_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static CONSTANT_TIME_CORTEX_M4_INLINE int32_t constant_time_cortex_m4_multiply_high_add(int32_t acc, int32_t multiplier,
+    int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /*
@@ -421,34 +422,24 @@ CONSTANT_TIME_CORTEX_M4_CONST_ATTR static const uint16_t constant_time_cortex_m4
 /* constant_time_cortex_m4_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 CONSTANT_TIME_CORTEX_M4_CODE_ATTR static int8_t constant_time_cortex_m4_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 0, LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = constant_time_cortex_m4_conv1_multiplier[m];
     const int32_t offset = 16; /* y_zero_point and rounding, in units of 2^-5 */
-    const uint32_t guard_band = constant_time_cortex_m4_conv1_guard_band[m];
-    const int32_t scaled = constant_time_cortex_m4_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled =
+        constant_time_cortex_m4_multiply_high_add(acc, constant_time_cortex_m4_conv1_multiplier[m], offset);
+    const int32_t code = constant_time_cortex_m4_conv1_guard_band[m] != 0u
+        ? constant_time_cortex_m4_soft_float_code(acc, constant_time_cortex_m4_conv1_scale_mantissa[m],
+        constant_time_cortex_m4_conv1_scale_exponent[m]) : scaled >> 5;
 
-    /* Next to a tie float32 may round to the other side: there both of its roundings are computed in integers. */
-    if (guard_band != 0u) {
-        const int32_t scale_mantissa = constant_time_cortex_m4_conv1_scale_mantissa[m];
-        const int32_t scale_exponent = constant_time_cortex_m4_conv1_scale_exponent[m];
-
-        code = constant_time_cortex_m4_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-    }
-    return (int8_t)constant_time_cortex_m4_bounded(code, LOW, HIGH);
+    return (int8_t)constant_time_cortex_m4_bounded(code, -128, 127);
 }
 
-/*
- * constant_time_cortex_m4_conv1: the output code of an accumulator, for channels without a guard band. OFFSET is
- * y_zero_point and rounding, in units of 2^-SHIFT.
- */
+/* constant_time_cortex_m4_conv1: the output code of an accumulator, for channels without a guard band. */
 CONSTANT_TIME_CORTEX_M4_CODE_ATTR static inline int8_t constant_time_cortex_m4_conv1_code(int32_t acc,
     int32_t multiplier)
 {
-    enum { OFFSET = 16, SHIFT = 5 };
-    const int32_t scaled = constant_time_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 16; /* y_zero_point and rounding, in units of 2^-5 */
 
-    return (int8_t)constant_time_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)constant_time_cortex_m4_dsp_saturate_s8(constant_time_cortex_m4_dsp_scale(acc, multiplier,
+        offset) >> 5);
 }
 
 /* Exact output codes of 4 channels from m on. */

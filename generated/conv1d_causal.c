@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xaa80719b
+#if CONV1D_CAUSAL_HEADER_ID != 0x650577f9
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -60,16 +60,16 @@ struct conv1d_causal_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv1d_causal_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-CONV1D_CAUSAL_CODE_ATTR static int32_t conv1d_causal_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
@@ -95,12 +95,10 @@ CONV1D_CAUSAL_CONST_ATTR static const int32_t conv1d_causal_conv1_multiplier[6] 
 /* conv1d_causal_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = conv1d_causal_conv1_multiplier[m];
     const int32_t offset = -544; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = conv1d_causal_multiply_high(acc, multiplier) + offset;
+    const int32_t code = conv1d_causal_multiply_high_add(acc, conv1d_causal_conv1_multiplier[m], offset) >> 6;
 
-    return (int8_t)conv1d_causal_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)conv1d_causal_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

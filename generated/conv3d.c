@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x2c443093
+#if CONV3D_HEADER_ID != 0xb05ed55a
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -60,16 +60,16 @@ struct conv3d_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv3d_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-CONV3D_CODE_ATTR static int32_t conv3d_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static CONV3D_INLINE int32_t conv3d_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static CONV3D_INLINE int32_t conv3d_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* conv3d_conv1: weights [3 channels][2 input channels][2 planes][3 rows][3 columns]. */
@@ -97,12 +97,10 @@ CONV3D_CONST_ATTR static const int32_t conv3d_conv1_multiplier[3] = {
 /* conv3d_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = conv3d_conv1_multiplier[m];
     const int32_t offset = 32; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = conv3d_multiply_high(acc, multiplier) + offset;
+    const int32_t code = conv3d_multiply_high_add(acc, conv3d_conv1_multiplier[m], offset) >> 6;
 
-    return (int8_t)conv3d_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)conv3d_bounded(code, -128, 127);
 }
 
 /* A copied element: 0 to 255. */

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x26282bb7
+#if CONV3X3_INT8_HEADER_ID != 0x3e8948d9
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -60,16 +60,16 @@ struct conv3x3_int8_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv3x3_int8_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-CONV3X3_INT8_CODE_ATTR static int32_t conv3x3_int8_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static CONV3X3_INT8_INLINE int32_t conv3x3_int8_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static CONV3X3_INT8_INLINE int32_t conv3x3_int8_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* conv3x3_int8_conv1: weights [8 channels][3 rows][3 columns][4 input channels]. */
@@ -112,12 +112,10 @@ CONV3X3_INT8_CONST_ATTR static const int32_t conv3x3_int8_conv1_multiplier[8] = 
 /* conv3x3_int8_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = conv3x3_int8_conv1_multiplier[m];
     const int32_t offset = 176; /* y_zero_point and rounding, in units of 2^-5 */
-    const int32_t scaled = conv3x3_int8_multiply_high(acc, multiplier) + offset;
+    const int32_t code = conv3x3_int8_multiply_high_add(acc, conv3x3_int8_conv1_multiplier[m], offset) >> 5;
 
-    return (int8_t)conv3x3_int8_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)conv3x3_int8_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

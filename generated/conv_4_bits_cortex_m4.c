@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x34ece342
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x31c0568a
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -433,16 +433,12 @@ CONV_4_BITS_CORTEX_M4_CONST_ATTR static const int32_t conv_4_bits_cortex_m4_conv
      -684463353,  -593829850,   961538112,  -878184058,  1165537536,  1167597824,   693052672,   743331392,
 };
 
-/*
- * conv_4_bits_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* conv_4_bits_cortex_m4_conv1: the output code of an accumulator. */
 CONV_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t conv_4_bits_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 88, SHIFT = 4 };
-    const int32_t scaled = conv_4_bits_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 88; /* y_zero_point and rounding, in units of 2^-4 */
 
-    return (int8_t)conv_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)conv_4_bits_cortex_m4_dsp_saturate_s8(conv_4_bits_cortex_m4_dsp_scale(acc, multiplier, offset) >> 4);
 }
 
 /* conv_4_bits_cortex_m4_conv1: how windows lie on the image. */

@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0xbe7ee8ae
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x0198f382
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -411,16 +411,13 @@ CONV_BY_WORD_CORTEX_M0_CONST_ATTR static const int32_t conv_by_word_cortex_m0_co
     716121552, 788796960, 596119888, 697646160,
 };
 
-/*
- * conv_by_word_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* conv_by_word_cortex_m0_conv1: the output code of an accumulator. */
 CONV_BY_WORD_CORTEX_M0_CODE_ATTR static inline int8_t conv_by_word_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 23068672, SHIFT = 22 };
-    const int32_t scaled = conv_by_word_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
+    const int32_t offset = 23068672; /* y_zero_point and rounding, in units of 2^-22 */
 
-    return (int8_t)conv_by_word_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)conv_by_word_cortex_m0_scalar_saturate_s8(conv_by_word_cortex_m0_scalar_scale_split(acc, multiplier,
+        offset, 14) >> 22);
 }
 
 /* conv_by_word_cortex_m0_conv1: how windows lie on the image. */

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x658937f0
+#if CONV_CORTEX_M0_HEADER_ID != 0x973d3601
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -424,15 +424,13 @@ CONV_CORTEX_M0_CONST_ATTR static const int32_t conv_cortex_m0_conv1_multiplier[6
     716121520, 788796925, 596119888, 697646160, 874127696, 875693648,
 };
 
-/*
- * conv_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
- */
+/* conv_cortex_m0_conv1: the output code of an accumulator. */
 CONV_CORTEX_M0_CODE_ATTR static inline uint8_t conv_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 1048576, SHIFT = 21 };
-    const int32_t scaled = conv_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 14);
+    const int32_t offset = 1048576; /* y_zero_point and rounding, in units of 2^-21 */
 
-    return (uint8_t)conv_cortex_m0_scalar_saturate_u8(scaled >> SHIFT);
+    return (uint8_t)conv_cortex_m0_scalar_saturate_u8(conv_cortex_m0_scalar_scale_split(acc, multiplier, offset,
+        14) >> 21);
 }
 
 /*

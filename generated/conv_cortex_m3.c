@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m3.h"
 
-#if CONV_CORTEX_M3_HEADER_ID != 0xa9615e1b
+#if CONV_CORTEX_M3_HEADER_ID != 0x99d3041a
 #error "conv_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -343,15 +343,12 @@ CONV_CORTEX_M3_CONST_ATTR static const int32_t conv_cortex_m3_conv1_multiplier[6
     1432300928, 1577627629, 1192266368, 1395384960, 1748306560, 1751396992,
 };
 
-/*
- * conv_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
- */
+/* conv_cortex_m3_conv1: the output code of an accumulator. */
 CONV_CORTEX_M3_CODE_ATTR static inline uint8_t conv_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 32, SHIFT = 6 };
-    const int32_t scaled = conv_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 32; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (uint8_t)conv_cortex_m3_scalar_saturate_u8(scaled >> SHIFT);
+    return (uint8_t)conv_cortex_m3_scalar_saturate_u8(conv_cortex_m3_scalar_scale(acc, multiplier, offset) >> 6);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xf67a9b7d
+#if CONV_CORTEX_M4_HEADER_ID != 0xed82d926
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -423,15 +423,12 @@ CONV_CORTEX_M4_CONST_ATTR static const int32_t conv_cortex_m4_conv1_constants[20
     1192266368, 1395384960,
 };
 
-/*
- * conv_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of 2^-SHIFT.
- */
+/* conv_cortex_m4_conv1: the output code of an accumulator. */
 CONV_CORTEX_M4_CODE_ATTR static inline int8_t conv_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 176, SHIFT = 5 };
-    const int32_t scaled = conv_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 176; /* y_zero_point and rounding, in units of 2^-5 */
 
-    return (int8_t)conv_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)conv_cortex_m4_dsp_saturate_s8(conv_cortex_m4_dsp_scale(acc, multiplier, offset) >> 5);
 }
 
 /* conv_cortex_m4_conv1: how windows lie on the image. */

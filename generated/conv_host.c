@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x2c4755e6
+#if CONV_HOST_HEADER_ID != 0xcb69735b
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -62,16 +62,16 @@ struct conv_host_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_host_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-CONV_HOST_CODE_ATTR static int32_t conv_host_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static CONV_HOST_INLINE int32_t conv_host_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static CONV_HOST_INLINE int32_t conv_host_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* An instruction adds four products of bytes to each int32 of a vector: VPDPBUSD on x86 with VNNI, whose taps are
@@ -359,12 +359,10 @@ CONV_HOST_CONST_ATTR static const int32_t conv_host_conv1_multiplier[20] = {
 /* conv_host_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV_HOST_INLINE int8_t conv_host_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = conv_host_conv1_multiplier[m];
     const int32_t offset = 176; /* y_zero_point and rounding, in units of 2^-5 */
-    const int32_t scaled = conv_host_multiply_high(acc, multiplier) + offset;
+    const int32_t code = conv_host_multiply_high_add(acc, conv_host_conv1_multiplier[m], offset) >> 5;
 
-    return (int8_t)conv_host_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)conv_host_bounded(code, -128, 127);
 }
 
 /* Copies a window that lies wholly within the image; x is its first element. */

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x329854ab
+#if CONV_UINT8_NCHW_HEADER_ID != 0x514bac35
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -60,16 +60,16 @@ struct conv_uint8_nchw_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char conv_uint8_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-CONV_UINT8_NCHW_CODE_ATTR static int32_t conv_uint8_nchw_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static CONV_UINT8_NCHW_INLINE int32_t conv_uint8_nchw_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static CONV_UINT8_NCHW_INLINE int32_t conv_uint8_nchw_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* conv_uint8_nchw_conv1: weights [6 channels][3 input channels][3 rows][2 columns], shifted into int8. */
@@ -95,12 +95,11 @@ CONV_UINT8_NCHW_CONST_ATTR static const int16_t conv_uint8_nchw_conv1_correction
 /* conv_uint8_nchw_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t acc)
 {
-    enum { LOW = 0, HIGH = 255, SHIFT = 6 };
     const int32_t multiplier = 1295852928; /* x_scale * w_scale / y_scale in units of 2^-38 */
     const int32_t offset = 4128; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = conv_uint8_nchw_multiply_high(acc, multiplier) + offset;
+    const int32_t code = conv_uint8_nchw_multiply_high_add(acc, multiplier, offset) >> 6;
 
-    return (uint8_t)conv_uint8_nchw_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (uint8_t)conv_uint8_nchw_bounded(code, 0, 255);
 }
 
 /* A copied element: 0 to 255. */

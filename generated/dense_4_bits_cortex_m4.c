@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x02fd365e
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x08091044
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -358,16 +358,13 @@ DENSE_4_BITS_CORTEX_M4_CONST_ATTR static const int32_t dense_4_bits_cortex_m4_co
       968355835, -1404829782,  -443013370,   397813945,  1784920960,  1383747328,  1814263936,  1721841408,
 };
 
-/*
- * dense_4_bits_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* dense_4_bits_cortex_m4_conv1: the output code of an accumulator. */
 DENSE_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t dense_4_bits_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 40, SHIFT = 4 };
-    const int32_t scaled = dense_4_bits_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 40; /* y_zero_point and rounding, in units of 2^-4 */
 
-    return (int8_t)dense_4_bits_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)dense_4_bits_cortex_m4_dsp_saturate_s8(dense_4_bits_cortex_m4_dsp_scale(acc, multiplier,
+        offset) >> 4);
 }
 
 /* Output channels 0 to 15, 4 at a time. */

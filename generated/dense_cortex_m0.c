@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x4c7aca6a
+#if DENSE_CORTEX_M0_HEADER_ID != 0x57d153f5
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -242,16 +242,13 @@ DENSE_CORTEX_M0_CONST_ATTR static const int32_t dense_cortex_m0_conv1_multiplier
     716116696, 788794120, 596117672, 697638440, 874123432, 875692840, 519768952, 557455385,
 };
 
-/*
- * dense_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* dense_cortex_m0_conv1: the output code of an accumulator. */
 DENSE_CORTEX_M0_CODE_ATTR static inline int8_t dense_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = -20971520, SHIFT = 23 };
-    const int32_t scaled = dense_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 13);
+    const int32_t offset = -20971520; /* y_zero_point and rounding, in units of 2^-23 */
 
-    return (int8_t)dense_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)dense_cortex_m0_scalar_saturate_s8(dense_cortex_m0_scalar_scale_split(acc, multiplier, offset,
+        13) >> 23);
 }
 
 /* Elements of the image as words, then 0, which makes them even in number. */

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xd78b386a
+#if DENSE_CORTEX_M3_HEADER_ID != 0xc1b9ed88
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -294,16 +294,12 @@ DENSE_CORTEX_M3_CONST_ATTR static const int32_t dense_cortex_m3_conv1_multiplier
     1432300928, 1577627776, 1192266368, 1395384960, 1748306560, 1751396992, 1039579008, 1114997130,
 };
 
-/*
- * dense_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* dense_cortex_m3_conv1: the output code of an accumulator. */
 DENSE_CORTEX_M3_CODE_ATTR static inline int8_t dense_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = -640, SHIFT = 8 };
-    const int32_t scaled = dense_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
+    const int32_t offset = -640; /* y_zero_point and rounding, in units of 2^-8 */
 
-    return (int8_t)dense_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)dense_cortex_m3_scalar_saturate_s8(dense_cortex_m3_scalar_scale(acc, multiplier, offset) >> 8);
 }
 
 /* Elements of the image as words. */

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x1fb93651
+#if DENSE_CORTEX_M4_HEADER_ID != 0x43e13800
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -457,16 +457,12 @@ DENSE_CORTEX_M4_CONST_ATTR static const int32_t dense_cortex_m4_conv1_constants[
      1827004934,  -268243962,  1192266368,  1395384960,  1748306560,  1751396992,  1039579008,  1114997120,
 };
 
-/*
- * dense_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* dense_cortex_m4_conv1: the output code of an accumulator. */
 DENSE_CORTEX_M4_CODE_ATTR static inline int8_t dense_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = -160, SHIFT = 6 };
-    const int32_t scaled = dense_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (int8_t)dense_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)dense_cortex_m4_dsp_saturate_s8(dense_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
 /* Multiplies four elements with the weights of 2 channels, and their pairs with each other. */

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0xb7295576
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x45af0f1e
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -332,16 +332,13 @@ DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const int32_t dense_of_eight_rv32imc_co
     1432300928, 1577627776, 1192266368, 1395384960, 1748306560, 1751396992, 1039579008, 1114997120,
 };
 
-/*
- * dense_of_eight_rv32imc_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* dense_of_eight_rv32imc_conv1: the output code of an accumulator. */
 DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = -160, SHIFT = 6 };
-    const int32_t scaled = dense_of_eight_rv32imc_scalar_scale(acc, multiplier, OFFSET);
+    const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (int8_t)dense_of_eight_rv32imc_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)dense_of_eight_rv32imc_scalar_saturate_s8(dense_of_eight_rv32imc_scalar_scale(acc, multiplier,
+        offset) >> 6);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0xecc630ad
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x1f1ffdb0
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -262,10 +262,8 @@ DEPTHWISE_CORTEX_M0_CONST_ATTR static const int32_t depthwise_cortex_m0_conv1_of
 /* depthwise_cortex_m0_conv1: the output code of an accumulator. */
 static DEPTHWISE_CORTEX_M0_INLINE int8_t depthwise_cortex_m0_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
 {
-    enum { SHIFT = 20 };
-    const int32_t scaled = depthwise_cortex_m0_scalar_scale_split(acc, multiplier, offset, 15);
-
-    return (int8_t)depthwise_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)depthwise_cortex_m0_scalar_saturate_s8(depthwise_cortex_m0_scalar_scale_split(acc, multiplier,
+        offset, 15) >> 20);
 }
 
 /*

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x022dec51
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xac8ed28c
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -252,10 +252,8 @@ DEPTHWISE_CORTEX_M3_CONST_ATTR static const int32_t depthwise_cortex_m3_conv1_of
 /* depthwise_cortex_m3_conv1: the output code of an accumulator. */
 static DEPTHWISE_CORTEX_M3_INLINE int8_t depthwise_cortex_m3_conv1_code(int32_t acc, int32_t multiplier, int32_t offset)
 {
-    enum { SHIFT = 4 };
-    const int32_t scaled = depthwise_cortex_m3_scalar_scale(acc, multiplier, offset);
-
-    return (int8_t)depthwise_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)depthwise_cortex_m3_scalar_saturate_s8(depthwise_cortex_m3_scalar_scale(acc, multiplier,
+        offset) >> 4);
 }
 
 /*

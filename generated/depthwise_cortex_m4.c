@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xb9768163
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xc8e83e14
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -494,10 +494,7 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const int32_t depthwise_cortex_m4_conv1_mu
 /* depthwise_cortex_m4_conv1: the output code of an accumulator. */
 DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 12 };
-    const int32_t scaled = depthwise_cortex_m4_dsp_high(acc, multiplier);
-
-    return (int8_t)depthwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)depthwise_cortex_m4_dsp_saturate_s8(depthwise_cortex_m4_dsp_high(acc, multiplier) >> 12);
 }
 
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const struct depthwise_cortex_m4_dsp_depthwise_layer

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x4b702830
+#if DEPTHWISE_NCHW_HEADER_ID != 0x90385e7e
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -56,16 +56,16 @@ struct depthwise_nchw_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nchw_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-DEPTHWISE_NCHW_CODE_ATTR static int32_t depthwise_nchw_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static DEPTHWISE_NCHW_INLINE int32_t depthwise_nchw_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static DEPTHWISE_NCHW_INLINE int32_t depthwise_nchw_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* depthwise_nchw_conv1: weights [8 channels][9 taps]. */
@@ -98,12 +98,10 @@ DEPTHWISE_NCHW_CONST_ATTR static const int32_t depthwise_nchw_conv1_offset[8] = 
 /* depthwise_nchw_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 DEPTHWISE_NCHW_CODE_ATTR static uint8_t depthwise_nchw_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = 0, HIGH = 255, SHIFT = 4 };
-    const int32_t multiplier = depthwise_nchw_conv1_multiplier[m];
-    const int32_t offset = depthwise_nchw_conv1_offset[m];
-    const int32_t scaled = depthwise_nchw_multiply_high(acc, multiplier) + offset;
+    const int32_t code =
+        depthwise_nchw_multiply_high_add(acc, depthwise_nchw_conv1_multiplier[m], depthwise_nchw_conv1_offset[m]) >> 4;
 
-    return (uint8_t)depthwise_nchw_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (uint8_t)depthwise_nchw_bounded(code, 0, 255);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0xa772fc1c
+#if DEPTHWISE_NHWC_HEADER_ID != 0xf71a14b7
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -55,16 +55,16 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-DEPTHWISE_NHWC_CODE_ATTR static int32_t depthwise_nhwc_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* depthwise_nhwc_conv1: weights [9 taps][8 channels]. */
@@ -106,12 +106,10 @@ DEPTHWISE_NHWC_CONST_ATTR static const int32_t depthwise_nhwc_conv1_offset[8] = 
 /* depthwise_nhwc_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 4 };
-    const int32_t multiplier = depthwise_nhwc_conv1_multiplier[m];
-    const int32_t offset = depthwise_nhwc_conv1_offset[m];
-    const int32_t scaled = depthwise_nhwc_multiply_high(acc, multiplier) + offset;
+    const int32_t code =
+        depthwise_nhwc_multiply_high_add(acc, depthwise_nhwc_conv1_multiplier[m], depthwise_nhwc_conv1_offset[m]) >> 4;
 
-    return (int8_t)depthwise_nhwc_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)depthwise_nhwc_bounded(code, -128, 127);
 }
 
 /* All channels of an output whose window lies within the image; x is the window's first pixel. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xe2eba459
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x2981bdcc
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -370,10 +370,8 @@ DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const int32_t depthwise_planes_cort
 DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_planes_cortex_m4_conv1_code(int32_t acc,
     int32_t multiplier)
 {
-    enum { SHIFT = 14 };
-    const int32_t scaled = depthwise_planes_cortex_m4_dsp_high(acc, multiplier);
-
-    return (int8_t)depthwise_planes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)depthwise_planes_cortex_m4_dsp_saturate_s8(depthwise_planes_cortex_m4_dsp_high(acc,
+        multiplier) >> 14);
 }
 
 DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const struct depthwise_planes_cortex_m4_dsp_planes

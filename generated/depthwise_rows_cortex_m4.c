@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x8ae4ea92
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x9a175c24
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -146,10 +146,8 @@ DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const int32_t depthwise_rows_cortex_m
 DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_rows_cortex_m4_conv1_code(int32_t acc,
     int32_t multiplier, int32_t offset)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = depthwise_rows_cortex_m4_dsp_scale(acc, multiplier, offset);
-
-    return (int8_t)depthwise_rows_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)depthwise_rows_cortex_m4_dsp_saturate_s8(depthwise_rows_cortex_m4_dsp_scale(acc, multiplier,
+        offset) >> 6);
 }
 
 /* All outputs of one channel; x and out are its first elements. */

@@ -23,7 +23,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xb97d6c7a
+#if FLOAT_TAIL_HEADER_ID != 0xb83757e7
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -81,12 +81,6 @@ struct float_tail_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char float_tail_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-FLOAT_TAIL_CODE_ATTR static int32_t float_tail_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static FLOAT_TAIL_INLINE int32_t float_tail_bounded(int32_t value, int32_t low, int32_t high)
 {
@@ -97,6 +91,12 @@ static FLOAT_TAIL_INLINE int32_t float_tail_bounded(int32_t value, int32_t low, 
 static FLOAT_TAIL_INLINE int32_t float_tail_smaller(int32_t a, int32_t b)
 {
     return a > b ? b : a;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static FLOAT_TAIL_INLINE int32_t float_tail_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* The significand of a subnormal number above 0, in [2^23, 2^24), and its exponent. */
@@ -344,12 +344,10 @@ FLOAT_TAIL_CONST_ATTR static const int32_t float_tail_conv_multiplier[4] = {
 /* float_tail_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = float_tail_conv_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = float_tail_multiply_high(acc, multiplier) + offset;
+    const int32_t code = float_tail_multiply_high_add(acc, float_tail_conv_multiplier[m], offset) >> 6;
 
-    return (int8_t)float_tail_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)float_tail_bounded(code, -128, 127);
 }
 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */

@@ -17,7 +17,7 @@
  */
 
 /* float_tail.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_TAIL_HEADER_ID 0xb97d6c7a
+#define FLOAT_TAIL_HEADER_ID 0xb83757e7
 
 /* What is in an image can be traced by these. */
 #define FLOAT_TAIL_QCGEN_VERSION "0.1.0"

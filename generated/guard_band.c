@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0x22d2d10b
+#if GUARD_BAND_HEADER_ID != 0xae9052aa
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -61,16 +61,25 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char guard_band_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-GUARD_BAND_CODE_ATTR static int32_t guard_band_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static GUARD_BAND_INLINE int32_t guard_band_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static GUARD_BAND_INLINE int32_t guard_band_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static GUARD_BAND_INLINE int guard_band_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
 /*
@@ -144,33 +153,21 @@ GUARD_BAND_CONST_ATTR static const uint16_t guard_band_conv1_guard_band[4] = {
     1, 1, 1, 1,
 };
 
-/*
- * guard_band_conv1: the output code next to a tie, where both roundings of float32 decide: computes them in integers.
- */
-GUARD_BAND_NOINLINE static int8_t guard_band_conv1_tie(int32_t acc, int32_t m)
+/* guard_band_conv1: the code next to a tie. */
+GUARD_BAND_NOINLINE static int32_t guard_band_conv1_tie(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 0, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = guard_band_conv1_scale_mantissa[m];
-    const int32_t scale_exponent = guard_band_conv1_scale_exponent[m];
-    const int32_t code = guard_band_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-
-    return (int8_t)guard_band_bounded(code, LOW, HIGH);
+    return guard_band_soft_float_code(acc, guard_band_conv1_scale_mantissa[m], guard_band_conv1_scale_exponent[m]);
 }
 
 /* guard_band_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static GUARD_BAND_INLINE int8_t guard_band_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = guard_band_conv1_multiplier[m];
     const int32_t offset = 16; /* y_zero_point and rounding, in units of 2^-5 */
-    const uint32_t guard_band = guard_band_conv1_guard_band[m];
-    const int32_t scaled = guard_band_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = guard_band_multiply_high_add(acc, guard_band_conv1_multiplier[m], offset);
+    const int32_t code = GUARD_BAND_RARELY(guard_band_within_guard(scaled, 5, guard_band_conv1_guard_band[m]))
+        ? guard_band_conv1_tie(acc, m) : scaled >> 5;
 
-    if (GUARD_BAND_RARELY((((uint32_t)scaled + guard_band) & 31u) < UINT32_C(2) * guard_band)) {
-        return guard_band_conv1_tie(acc, m);
-    }
-    return (int8_t)guard_band_bounded(code, LOW, HIGH);
+    return (int8_t)guard_band_bounded(code, -128, 127);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

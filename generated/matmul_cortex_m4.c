@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0xb152b771
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x257ff9fc
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -77,16 +77,17 @@ struct matmul_cortex_m4_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char matmul_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-MATMUL_CORTEX_M4_CODE_ATTR static int32_t matmul_cortex_m4_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_multiply_high_add(int32_t acc, int32_t multiplier,
+    int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
@@ -185,12 +186,11 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_dot(int32_t a, int32
 /* matmul_cortex_m4_node: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
 MATMUL_CORTEX_M4_CODE_ATTR static int8_t matmul_cortex_m4_node_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1635523584; /* a_scale * b_scale / y_scale in units of 2^-38 */
     const int32_t offset = 224; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = matmul_cortex_m4_multiply_high(acc, multiplier) + offset;
+    const int32_t code = matmul_cortex_m4_multiply_high_add(acc, multiplier, offset) >> 6;
 
-    return (int8_t)matmul_cortex_m4_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)matmul_cortex_m4_bounded(code, -128, 127);
 }
 
 /* matmul_cortex_m4_node: one product of matrices, 2 x 2 outputs at a time. */

@@ -15,7 +15,7 @@
  */
 #include "narrow_cortex_m0.h"
 
-#if NARROW_CORTEX_M0_HEADER_ID != 0x8bdbaf71
+#if NARROW_CORTEX_M0_HEADER_ID != 0x980218b9
 #error "narrow_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -96,6 +96,13 @@ typedef char narrow_cortex_m0_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : 
 static NARROW_CORTEX_M0_INLINE int32_t narrow_cortex_m0_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The same for cores whose products have 32 bits: the line ends where the code no longer changes. */
+static NARROW_CORTEX_M0_INLINE int32_t narrow_cortex_m0_multiply_narrow(
+    int32_t acc, int32_t multiplier, int32_t offset, int32_t limit_low, int32_t limit_high)
+{
+    return narrow_cortex_m0_bounded(acc, limit_low, limit_high) * multiplier + offset;
 }
 
 /* Whether the compiler reads GNU assembly for a core with Thumb's first instruction set and few other instructions; and
@@ -420,14 +427,11 @@ NARROW_CORTEX_M0_CONST_ATTR static const int32_t narrow_cortex_m0_conv1_limit_hi
 /* narrow_cortex_m0_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 NARROW_CORTEX_M0_CODE_ATTR static int8_t narrow_cortex_m0_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 22 };
-    const int32_t multiplier = narrow_cortex_m0_conv1_multiplier[m];
-    const int32_t offset = narrow_cortex_m0_conv1_offset[m];
-    const int32_t limit_low = narrow_cortex_m0_conv1_limit_low[m];
-    const int32_t limit_high = narrow_cortex_m0_conv1_limit_high[m];
-    const int32_t scaled = narrow_cortex_m0_bounded(acc, limit_low, limit_high) * multiplier + offset;
+    const int32_t code = narrow_cortex_m0_multiply_narrow(acc, narrow_cortex_m0_conv1_multiplier[m],
+        narrow_cortex_m0_conv1_offset[m], narrow_cortex_m0_conv1_limit_low[m],
+        narrow_cortex_m0_conv1_limit_high[m]) >> 22;
 
-    return (int8_t)narrow_cortex_m0_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)narrow_cortex_m0_bounded(code, -128, 127);
 }
 
 /*

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xf59dea97
+#if NETWORK_16_BITS_HEADER_ID != 0x00127683
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -107,6 +107,12 @@ static NETWORK_16_BITS_INLINE int64_t network_16_bits_round_once(int64_t a, int3
     return (product + (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)) >> shift;
 }
 
+/* The same of a wide number. */
+static NETWORK_16_BITS_INLINE int64_t network_16_bits_bounded_wide(int64_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, float scale, int32_t low, int32_t high)
 {
@@ -156,12 +162,10 @@ NETWORK_16_BITS_CONST_ATTR static const uint8_t network_16_bits_conv_shift[3] = 
  */
 static NETWORK_16_BITS_INLINE int16_t network_16_bits_conv_requantize(int32_t acc, int32_t m)
 {
-    const int32_t ZERO_POINT = 0, LOW = 0, HIGH = 32767; /* no enumerators: an int may have 16 bits */
-    const int32_t multiplier = network_16_bits_conv_multiplier[m];
-    const int32_t shift = network_16_bits_conv_shift[m];
-    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + ZERO_POINT;
+    const int64_t code =
+        network_16_bits_round_once(acc, network_16_bits_conv_multiplier[m], network_16_bits_conv_shift[m]);
 
-    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
+    return (int16_t)network_16_bits_bounded_wide(code, 0, 32767);
 }
 
 /* A copied element. */
@@ -442,12 +446,11 @@ NETWORK_16_BITS_CONST_ATTR static const int32_t network_16_bits_dense_bias[5] = 
  */
 static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t acc)
 {
-    const int32_t ZERO_POINT = 0, LOW = -32768, HIGH = 32767; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = 1603454507; /* x_scale * w_scale / y_scale in units of 2^-shift */
     const int32_t shift = 37; /* the bits below the code */
-    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + ZERO_POINT;
+    const int64_t code = network_16_bits_round_once(acc, multiplier, shift);
 
-    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
+    return (int16_t)network_16_bits_bounded_wide(code, -32768, 32767);
 }
 
 /* dense: Gemm, kernel 1, stride 1. */
@@ -497,12 +500,11 @@ NETWORK_16_BITS_CONST_ATTR static const int32_t network_16_bits_last_bias[4] = {
  */
 static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t acc)
 {
-    const int32_t ZERO_POINT = 33000, LOW = 0, HIGH = 65535; /* no enumerators: an int may have 16 bits */
     const int32_t multiplier = 1855425927; /* x_scale * w_scale / y_scale in units of 2^-shift */
     const int32_t shift = 37; /* the bits below the code */
-    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + ZERO_POINT;
+    const int64_t code = network_16_bits_round_once(acc, multiplier, shift) + 33000;
 
-    return (uint16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
+    return (uint16_t)network_16_bits_bounded_wide(code, 0, 65535);
 }
 
 /* last: MatMul, kernel 1, stride 1. */

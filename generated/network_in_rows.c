@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x5c5a8bc2
+#if NETWORK_IN_ROWS_HEADER_ID != 0x907a3821
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -89,16 +89,16 @@ struct network_in_rows_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_in_rows_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-NETWORK_IN_ROWS_CODE_ATTR static int32_t network_in_rows_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* network_in_rows_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -121,12 +121,10 @@ NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_stem_multiplier[
 /* network_in_rows_stem: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_stem_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = network_in_rows_stem_multiplier[m];
     const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_in_rows_multiply_high_add(acc, network_in_rows_stem_multiplier[m], offset) >> 6;
 
-    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_in_rows_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -276,12 +274,10 @@ NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_branch_multiplie
 /* network_in_rows_branch: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_branch_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = network_in_rows_branch_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_in_rows_multiply_high_add(acc, network_in_rows_branch_multiplier[m], offset) >> 6;
 
-    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_in_rows_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -456,12 +452,10 @@ NETWORK_IN_ROWS_CONST_ATTR static const int32_t network_in_rows_last_multiplier[
 /* network_in_rows_last: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_IN_ROWS_INLINE int8_t network_in_rows_last_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = network_in_rows_last_multiplier[m];
     const int32_t offset = 240; /* y_zero_point and rounding, in units of 2^-5 */
-    const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_in_rows_multiply_high_add(acc, network_in_rows_last_multiplier[m], offset) >> 5;
 
-    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_in_rows_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -589,12 +583,11 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_last(const int8_t *x, int8_
 /* network_in_rows_y: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
 NETWORK_IN_ROWS_CODE_ATTR static int8_t network_in_rows_y_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 4 };
     const int32_t multiplier = 2045222400; /* x_scale / (pixels * y_scale) in units of 2^-36 */
     const int32_t offset = -488; /* y_zero_point and rounding, in units of 2^-4 */
-    const int32_t scaled = network_in_rows_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_in_rows_multiply_high_add(acc, multiplier, offset) >> 4;
 
-    return (int8_t)network_in_rows_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_in_rows_bounded(code, -128, 127);
 }
 
 /* y: QLinearGlobalAveragePool of 48 pixels. `sums` ends with the number of rows that were added. */

@@ -37,7 +37,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x3fca5126
+#if NETWORK_QDQ_HEADER_ID != 0x67c2c1d9
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -92,16 +92,16 @@ struct network_qdq_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_qdq_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-NETWORK_QDQ_CODE_ATTR static int32_t network_qdq_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static NETWORK_QDQ_INLINE int32_t network_qdq_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static NETWORK_QDQ_INLINE int32_t network_qdq_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /*
@@ -445,12 +445,10 @@ NETWORK_QDQ_CONST_ATTR static const int32_t network_qdq_conv_offset[3] = {
 /* network_qdq_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = 0, HIGH = 255, SHIFT = 6 };
-    const int32_t multiplier = network_qdq_conv_multiplier[m];
-    const int32_t offset = network_qdq_conv_offset[m];
-    const int32_t scaled = network_qdq_multiply_high(acc, multiplier) + offset;
+    const int32_t code =
+        network_qdq_multiply_high_add(acc, network_qdq_conv_multiplier[m], network_qdq_conv_offset[m]) >> 6;
 
-    return (uint8_t)network_qdq_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (uint8_t)network_qdq_bounded(code, 0, 255);
 }
 
 /* A copied element: 0 to 255. */

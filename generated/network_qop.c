@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xa059c133
+#if NETWORK_QOP_HEADER_ID != 0x45d5cbd4
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -103,16 +103,32 @@ struct network_qop_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-NETWORK_QOP_CODE_ATTR static int32_t network_qop_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static NETWORK_QOP_INLINE int32_t network_qop_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static NETWORK_QOP_INLINE int32_t network_qop_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* The same for products beyond 64 bits less 32: (acc * multiplier + offset) / 2^prescale, rounded down. */
+static NETWORK_QOP_INLINE int32_t network_qop_multiply_wide(int32_t acc, int32_t multiplier, int64_t offset,
+    int32_t prescale)
+{
+    return (int32_t)(((int64_t)acc * multiplier + offset) >> prescale);
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static NETWORK_QOP_INLINE int network_qop_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
 /*
@@ -342,12 +358,10 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_stem_multiplier[3] = {
 /* network_qop_stem: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = network_qop_stem_multiplier[m];
     const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_qop_multiply_high_add(acc, network_qop_stem_multiplier[m], offset) >> 6;
 
-    return (int8_t)network_qop_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -495,12 +509,10 @@ NETWORK_QOP_CONST_ATTR static const int32_t network_qop_branch_multiplier[3] = {
 /* network_qop_branch: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = network_qop_branch_multiplier[m];
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_qop_multiply_high_add(acc, network_qop_branch_multiplier[m], offset) >> 6;
 
-    return (int8_t)network_qop_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -705,21 +717,16 @@ NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, in
 /* network_qop_mean: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
 NETWORK_QOP_CODE_ATTR static int8_t network_qop_mean_requantize(int32_t acc)
 {
-    enum { ZERO_POINT = -31, LOW = -128, HIGH = 127, SHIFT = 12, PRESCALE = 22 };
     const int32_t multiplier = 1687308581; /* x_scale / (pixels * y_scale) in units of 2^-34 */
     const int64_t offset = INT64_C(-523986010112); /* y_zero_point and rounding, in units of 2^-34 */
+    const int32_t scale_mantissa = 13182098; /* the scale in float32 is scale_mantissa * 2^scale_exponent */
+    const int32_t scale_exponent = -27; /* the power of two that belongs to scale_mantissa */
     const uint32_t guard_band = 1; /* half width of the guard band, in units of 2^-12 */
-    const int32_t scaled = (int32_t)(((int64_t)acc * multiplier + offset) >> PRESCALE);
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = network_qop_multiply_wide(acc, multiplier, offset, 22);
+    const int32_t code = NETWORK_QOP_RARELY(network_qop_within_guard(scaled, 12, guard_band))
+        ? network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) - 31 : scaled >> 12;
 
-    /* Next to a tie float32 may round to the other side: there both of its roundings are computed in integers. */
-    if ((((uint32_t)scaled + guard_band) & 4095u) < UINT32_C(2) * guard_band) {
-        const int32_t scale_mantissa = 13182098; /* the scale in float32 is scale_mantissa * 2^scale_exponent */
-        const int32_t scale_exponent = -27; /* the power of two that belongs to scale_mantissa */
-
-        code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-    }
-    return (int8_t)network_qop_bounded(code, LOW, HIGH);
+    return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
@@ -779,34 +786,22 @@ NETWORK_QOP_CONST_ATTR static const uint16_t network_qop_dense_guard_band[3] = {
     0, 0, 1,
 };
 
-/*
- * network_qop_dense: the output code next to a tie, where both roundings of float32 decide: computes them in
- * integers.
- */
-NETWORK_QOP_NOINLINE static int8_t network_qop_dense_tie(int32_t acc, int32_t m)
+/* network_qop_dense: the code next to a tie. */
+NETWORK_QOP_NOINLINE static int32_t network_qop_dense_tie(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 4, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = network_qop_dense_scale_mantissa[m];
-    const int32_t scale_exponent = network_qop_dense_scale_exponent[m];
-    const int32_t code = network_qop_soft_float_code(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-
-    return (int8_t)network_qop_bounded(code, LOW, HIGH);
+    return network_qop_soft_float_code(acc, network_qop_dense_scale_mantissa[m], network_qop_dense_scale_exponent[m])
+        + 4;
 }
 
 /* network_qop_dense: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 8 };
-    const int32_t multiplier = network_qop_dense_multiplier[m];
     const int32_t offset = 1152; /* y_zero_point and rounding, in units of 2^-8 */
-    const uint32_t guard_band = network_qop_dense_guard_band[m];
-    const int32_t scaled = network_qop_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = network_qop_multiply_high_add(acc, network_qop_dense_multiplier[m], offset);
+    const int32_t code = NETWORK_QOP_RARELY(network_qop_within_guard(scaled, 8, network_qop_dense_guard_band[m]))
+        ? network_qop_dense_tie(acc, m) : scaled >> 8;
 
-    if (NETWORK_QOP_RARELY((((uint32_t)scaled + guard_band) & 255u) < UINT32_C(2) * guard_band)) {
-        return network_qop_dense_tie(acc, m);
-    }
-    return (int8_t)network_qop_bounded(code, LOW, HIGH);
+    return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
 /* dense: QGemm, kernel 1, stride 1. */

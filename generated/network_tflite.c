@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x33f77e93
+#if NETWORK_TFLITE_HEADER_ID != 0x29e0742a
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -84,12 +84,6 @@ struct network_tflite_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static NETWORK_TFLITE_INLINE int32_t network_tflite_bounded(int32_t value, int32_t low, int32_t high)
 {
@@ -109,6 +103,21 @@ NETWORK_TFLITE_CODE_ATTR static int32_t network_tflite_round_twice(int32_t acc, 
     const int32_t mask = (int32_t)((UINT32_C(1) << right) - 1);
 
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static NETWORK_TFLITE_INLINE int network_tflite_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
 /* What a layer is. */
@@ -237,12 +246,10 @@ NETWORK_TFLITE_CONST_ATTR static const int32_t network_tflite_CONV_2D_0_offset[4
 /* network_tflite_CONV_2D_0: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_TFLITE_INLINE int8_t network_tflite_CONV_2D_0_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 5 };
-    const int32_t multiplier = network_tflite_CONV_2D_0_multiplier[m];
-    const int32_t offset = network_tflite_CONV_2D_0_offset[m];
-    const int32_t scaled = network_tflite_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_tflite_multiply_high_add(acc, network_tflite_CONV_2D_0_multiplier[m],
+        network_tflite_CONV_2D_0_offset[m]) >> 5;
 
-    return (int8_t)network_tflite_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_tflite_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
@@ -330,12 +337,11 @@ NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0(const int8_t *x, in
 /* network_tflite_MEAN_1: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
 NETWORK_TFLITE_CODE_ATTR static int8_t network_tflite_MEAN_1_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 2 };
     const int32_t multiplier = 1651911000; /* x_scale / (pixels * y_scale) in units of 2^-34 */
     const int32_t offset = -509; /* y_zero_point and rounding, in units of 2^-2 */
-    const int32_t scaled = network_tflite_multiply_high(acc, multiplier) + offset;
+    const int32_t code = network_tflite_multiply_high_add(acc, multiplier, offset) >> 2;
 
-    return (int8_t)network_tflite_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)network_tflite_bounded(code, -128, 127);
 }
 
 /* MEAN_1: MEAN of 16 pixels. */
@@ -406,34 +412,22 @@ NETWORK_TFLITE_CONST_ATTR static const uint16_t network_tflite_FULLY_CONNECTED_2
     0, 1, 1,
 };
 
-/*
- * network_tflite_FULLY_CONNECTED_2: the output code next to a tie, where both roundings decide: computes them in
- * integers.
- */
-NETWORK_TFLITE_NOINLINE static int8_t network_tflite_FULLY_CONNECTED_2_tie(int32_t acc, int32_t m)
+/* network_tflite_FULLY_CONNECTED_2: the code next to a tie. */
+NETWORK_TFLITE_NOINLINE static int32_t network_tflite_FULLY_CONNECTED_2_tie(int32_t acc, int32_t m)
 {
-    enum { ZERO_POINT = 7, LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = network_tflite_FULLY_CONNECTED_2_scale_mantissa[m];
-    const int32_t scale_exponent = network_tflite_FULLY_CONNECTED_2_scale_exponent[m];
-    const int32_t code = network_tflite_round_twice(acc, scale_mantissa, scale_exponent) + ZERO_POINT;
-
-    return (int8_t)network_tflite_bounded(code, LOW, HIGH);
+    return network_tflite_round_twice(acc, network_tflite_FULLY_CONNECTED_2_scale_mantissa[m],
+        network_tflite_FULLY_CONNECTED_2_scale_exponent[m]) + 7;
 }
 
 /* network_tflite_FULLY_CONNECTED_2: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static NETWORK_TFLITE_INLINE int8_t network_tflite_FULLY_CONNECTED_2_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = network_tflite_FULLY_CONNECTED_2_multiplier[m];
-    const int32_t offset = network_tflite_FULLY_CONNECTED_2_offset[m];
-    const uint32_t guard_band = network_tflite_FULLY_CONNECTED_2_guard_band[m];
-    const int32_t scaled = network_tflite_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = network_tflite_multiply_high_add(acc, network_tflite_FULLY_CONNECTED_2_multiplier[m],
+        network_tflite_FULLY_CONNECTED_2_offset[m]);
+    const int32_t code = NETWORK_TFLITE_RARELY(network_tflite_within_guard(scaled, 6,
+        network_tflite_FULLY_CONNECTED_2_guard_band[m])) ? network_tflite_FULLY_CONNECTED_2_tie(acc, m) : scaled >> 6;
 
-    if (NETWORK_TFLITE_RARELY((((uint32_t)scaled + guard_band) & 63u) < UINT32_C(2) * guard_band)) {
-        return network_tflite_FULLY_CONNECTED_2_tie(acc, m);
-    }
-    return (int8_t)network_tflite_bounded(code, LOW, HIGH);
+    return (int8_t)network_tflite_bounded(code, -128, 127);
 }
 
 /* FULLY_CONNECTED_2: FULLY_CONNECTED, kernel 1, stride 1. */

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xd473744b
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xb629a469
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -451,16 +451,12 @@ NETWORK_WITHIN_FLASH_CONST_ATTR static const int32_t network_within_flash_stem_m
     1430468028, 1584131126, 1480295808, 1426838272, 1314872960, 1520130816, 1327740800, 1747222016,
 };
 
-/*
- * network_within_flash_stem: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* network_within_flash_stem: the output code of an accumulator. */
 NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_stem_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = -8160, SHIFT = 6 };
-    const int32_t scaled = network_within_flash_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = -8160; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (int8_t)network_within_flash_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)network_within_flash_dsp_saturate_s8(network_within_flash_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
 /* Bytes of a pixel, and words of one of the 36 points. */
@@ -707,10 +703,7 @@ NETWORK_WITHIN_FLASH_CONST_ATTR static const int32_t network_within_flash_y_cons
 /* network_within_flash_y: the output code of an accumulator. */
 NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_y_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 14 };
-    const int32_t scaled = network_within_flash_dsp_high(acc, multiplier);
-
-    return (int8_t)network_within_flash_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)network_within_flash_dsp_saturate_s8(network_within_flash_dsp_high(acc, multiplier) >> 14);
 }
 
 /* network_within_flash_y: stores the outputs of two pixels in a channel. */

@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0x640a5c24
+#if PEAKS_HEADER_ID != 0x3baf821e
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -65,16 +65,16 @@ struct peaks_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char peaks_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-PEAKS_CODE_ATTR static int32_t peaks_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static PEAKS_INLINE int32_t peaks_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static PEAKS_INLINE int32_t peaks_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* peaks_conv: weights [1 channel][1 row][1 column][3 input channels]. */
@@ -90,12 +90,11 @@ PEAKS_CONST_ATTR static const int32_t peaks_conv_bias[1] = {
 /* peaks_conv: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static PEAKS_INLINE int8_t peaks_conv_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
     const int32_t multiplier = 1109590528; /* x_scale * w_scale / y_scale in units of 2^-38 */
     const int32_t offset = 480; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = peaks_multiply_high(acc, multiplier) + offset;
+    const int32_t code = peaks_multiply_high_add(acc, multiplier, offset) >> 6;
 
-    return (int8_t)peaks_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)peaks_bounded(code, -128, 127);
 }
 
 /* conv: Conv, kernel 1x1, stride 1x1. */

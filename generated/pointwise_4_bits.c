@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x2f8da78f
+#if POINTWISE_4_BITS_HEADER_ID != 0x1ef2102e
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -55,16 +55,17 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_4_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-POINTWISE_4_BITS_CODE_ATTR static int32_t pointwise_4_bits_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static POINTWISE_4_BITS_INLINE int32_t pointwise_4_bits_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static POINTWISE_4_BITS_INLINE int32_t pointwise_4_bits_multiply_high_add(int32_t acc, int32_t multiplier,
+    int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /*
@@ -103,12 +104,10 @@ POINTWISE_4_BITS_CONST_ATTR static const int32_t pointwise_4_bits_conv1_multipli
 /* pointwise_4_bits_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static POINTWISE_4_BITS_INLINE uint8_t pointwise_4_bits_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = 0, HIGH = 255, SHIFT = 3 };
-    const int32_t multiplier = pointwise_4_bits_conv1_multiplier[m];
     const int32_t offset = 60; /* y_zero_point and rounding, in units of 2^-3 */
-    const int32_t scaled = pointwise_4_bits_multiply_high(acc, multiplier) + offset;
+    const int32_t code = pointwise_4_bits_multiply_high_add(acc, pointwise_4_bits_conv1_multiplier[m], offset) >> 3;
 
-    return (uint8_t)pointwise_4_bits_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (uint8_t)pointwise_4_bits_bounded(code, 0, 255);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

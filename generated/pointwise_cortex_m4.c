@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x77dedcdf
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xbe70c0f2
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -335,16 +335,12 @@ POINTWISE_CORTEX_M4_CONST_ATTR static const int32_t pointwise_cortex_m4_conv1_co
     1751396992, 1039579008, 1114997120,
 };
 
-/*
- * pointwise_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* pointwise_cortex_m4_conv1: the output code of an accumulator. */
 POINTWISE_CORTEX_M4_CODE_ATTR static inline int8_t pointwise_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = -160, SHIFT = 6 };
-    const int32_t scaled = pointwise_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (int8_t)pointwise_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)pointwise_cortex_m4_dsp_saturate_s8(pointwise_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
 /* Output channels 0 to 7, 4 at a time. */

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x07001f58
+#if POINTWISE_NHWC_HEADER_ID != 0x91ac97e6
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -55,16 +55,16 @@
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_nhwc_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-POINTWISE_NHWC_CODE_ATTR static int32_t pointwise_nhwc_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static POINTWISE_NHWC_INLINE int32_t pointwise_nhwc_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static POINTWISE_NHWC_INLINE int32_t pointwise_nhwc_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* pointwise_nhwc_conv1: weights [8 channels][1 row][1 column][16 input channels]. */
@@ -92,12 +92,10 @@ POINTWISE_NHWC_CONST_ATTR static const int32_t pointwise_nhwc_conv1_multiplier[8
 /* pointwise_nhwc_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static POINTWISE_NHWC_INLINE int8_t pointwise_nhwc_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = pointwise_nhwc_conv1_multiplier[m];
     const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = pointwise_nhwc_multiply_high(acc, multiplier) + offset;
+    const int32_t code = pointwise_nhwc_multiply_high_add(acc, pointwise_nhwc_conv1_multiplier[m], offset) >> 6;
 
-    return (int8_t)pointwise_nhwc_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)pointwise_nhwc_bounded(code, -128, 127);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x199b3a24
+#if POINTWISE_SPEED_HEADER_ID != 0x24483c4a
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -60,16 +60,16 @@ struct pointwise_speed_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_speed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-POINTWISE_SPEED_CODE_ATTR static int32_t pointwise_speed_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static POINTWISE_SPEED_INLINE int32_t pointwise_speed_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static POINTWISE_SPEED_INLINE int32_t pointwise_speed_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* pointwise_speed_conv1: weights [8 channels][16 input channels][1 row][1 column]. */
@@ -97,12 +97,10 @@ POINTWISE_SPEED_CONST_ATTR static const int32_t pointwise_speed_conv1_multiplier
 /* pointwise_speed_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static POINTWISE_SPEED_INLINE int8_t pointwise_speed_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = pointwise_speed_conv1_multiplier[m];
     const int32_t offset = -160; /* y_zero_point and rounding, in units of 2^-6 */
-    const int32_t scaled = pointwise_speed_multiply_high(acc, multiplier) + offset;
+    const int32_t code = pointwise_speed_multiply_high_add(acc, pointwise_speed_conv1_multiplier[m], offset) >> 6;
 
-    return (int8_t)pointwise_speed_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)pointwise_speed_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

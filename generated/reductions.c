@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x3eb21a22
+#if REDUCTIONS_HEADER_ID != 0x7c13fdc2
 #error "reductions.h was not generated together with this file"
 #endif
 
@@ -72,27 +72,26 @@ struct reductions_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char reductions_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-REDUCTIONS_CODE_ATTR static int32_t reductions_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static REDUCTIONS_INLINE int32_t reductions_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
 
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static REDUCTIONS_INLINE int32_t reductions_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
 /* reductions_mean: the output code, acc * x_scale / (count * y_scale) + y_zero_point, rounded. */
 REDUCTIONS_CODE_ATTR static int8_t reductions_mean_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 1 };
     const int32_t multiplier = 2045222400; /* x_scale / (count * y_scale) in units of 2^-33 */
     const int32_t offset = -17; /* y_zero_point and rounding, in units of 2^-1 */
-    const int32_t scaled = reductions_multiply_high(acc, multiplier) + offset;
+    const int32_t code = reductions_multiply_high_add(acc, multiplier, offset) >> 1;
 
-    return (int8_t)reductions_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)reductions_bounded(code, -128, 127);
 }
 
 /* reductions_mean_sum: of 6 elements, from the first of them on, less their zero points. */
@@ -174,12 +173,11 @@ REDUCTIONS_NOINLINE static void reductions_n2_largest_q(const int8_t *x, int8_t 
 /* reductions_total: the output code, acc * x_scale / y_scale + y_zero_point, rounded. */
 REDUCTIONS_CODE_ATTR static int8_t reductions_total_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 1 };
     const int32_t multiplier = 2004317952; /* x_scale / y_scale in units of 2^-33 */
     const int32_t offset = 23; /* y_zero_point and rounding, in units of 2^-1 */
-    const int32_t scaled = reductions_multiply_high(acc, multiplier) + offset;
+    const int32_t code = reductions_multiply_high_add(acc, multiplier, offset) >> 1;
 
-    return (int8_t)reductions_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)reductions_bounded(code, -128, 127);
 }
 
 /* reductions_total_sum: of 4 elements, from the first of them on, less their zero points. */

@@ -17,7 +17,7 @@
  */
 
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0x217dc683
+#define SEGMENTATION_HEADER_ID 0x2f517f50
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x83eeacb7
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x0a267180
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -202,10 +202,7 @@ SHORT_WINDOW_CORTEX_M4_CONST_ATTR static const int32_t short_window_cortex_m4_co
 /* short_window_cortex_m4_conv1: the output code of an accumulator. */
 SHORT_WINDOW_CORTEX_M4_CODE_ATTR static inline int8_t short_window_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { SHIFT = 14 };
-    const int32_t scaled = short_window_cortex_m4_dsp_high(acc, multiplier);
-
-    return (int8_t)short_window_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)short_window_cortex_m4_dsp_saturate_s8(short_window_cortex_m4_dsp_high(acc, multiplier) >> 14);
 }
 
 /* short_window_cortex_m4_conv1: stores the outputs of two pixels in a channel. */

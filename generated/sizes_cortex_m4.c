@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xb61781d8
+#if SIZES_CORTEX_M4_HEADER_ID != 0x4751643f
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -110,16 +110,31 @@ struct sizes_cortex_m4_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char sizes_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-SIZES_CORTEX_M4_CODE_ATTR static int32_t sizes_cortex_m4_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static SIZES_CORTEX_M4_INLINE int32_t sizes_cortex_m4_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static SIZES_CORTEX_M4_INLINE int sizes_cortex_m4_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
+}
+
+/* Whether a line comes within `guard`, a power of two, of a step from code to code; `guard` has been added to it. */
+static SIZES_CORTEX_M4_INLINE int sizes_cortex_m4_within_step(int32_t scaled, int32_t shift, int32_t guard)
+{
+    return (scaled & ((INT32_C(1) << shift) - 2 * guard)) == 0; /* one instruction tests a few bits */
 }
 
 /*
@@ -595,45 +610,30 @@ struct sizes_cortex_m4_shared_conv {
 SIZES_CORTEX_M4_SHARED static int8_t sizes_cortex_m4_shared_conv_requantize(
     const struct sizes_cortex_m4_shared_conv *layer, int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 6 };
-    const int32_t multiplier = layer->multiplier[m];
     const int32_t offset = layer->offset; /* y_zero_point and rounding, in units of 2^-6 */
-    const uint32_t guard_band = layer->guard_band[m];
-    const int32_t scaled = sizes_cortex_m4_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = sizes_cortex_m4_multiply_high_add(acc, layer->multiplier[m], offset);
+    const int32_t code = SIZES_CORTEX_M4_RARELY(sizes_cortex_m4_within_guard(scaled, 6, layer->guard_band[m]))
+        ? sizes_cortex_m4_soft_float_code(acc, layer->scale_mantissa[m], layer->scale_exponent[m]) + layer->zero_point
+        : scaled >> 6;
 
-    /* Next to a tie float32 may round to the other side: there both of its roundings are computed in integers. */
-    if ((((uint32_t)scaled + guard_band) & 63u) < UINT32_C(2) * guard_band) {
-        const int32_t scale_mantissa = layer->scale_mantissa[m];
-        const int32_t scale_exponent = layer->scale_exponent[m];
-
-        code = sizes_cortex_m4_soft_float_code(acc, scale_mantissa, scale_exponent) + layer->zero_point;
-    }
-    return (int8_t)sizes_cortex_m4_bounded(code, LOW, HIGH);
+    return (int8_t)sizes_cortex_m4_bounded(code, -128, 127);
 }
 
 /* sizes_cortex_m4_shared_conv: the output code of an accumulator, for channels without a guard band. */
 SIZES_CORTEX_M4_CODE_ATTR static inline int8_t sizes_cortex_m4_shared_conv_code(int32_t acc, int32_t multiplier,
     int32_t offset)
 {
-    enum { SHIFT = 6 };
-    const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset);
-
-    return (int8_t)sizes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)sizes_cortex_m4_dsp_saturate_s8(sizes_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
-/*
- * sizes_cortex_m4_shared_conv: stores the output code of an accumulator; returns 1 where it may be wrong, because
- * `scaled` lies within GUARD of a step: with GUARD added, its bits MASK are then 0.
- */
+/* sizes_cortex_m4_shared_conv: stores the output code of an accumulator; returns 1 where it may be wrong. */
 SIZES_CORTEX_M4_CODE_ATTR static inline int sizes_cortex_m4_shared_conv_is_near_tie(int32_t acc, int32_t multiplier,
     int32_t offset, int8_t *out)
 {
-    enum { SHIFT = 6, GUARD = 1, MASK = 62 };
-    const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset + GUARD);
+    const int32_t scaled = sizes_cortex_m4_dsp_scale(acc, multiplier, offset + 1);
 
-    out[0] = (int8_t)sizes_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
-    return (scaled & MASK) == 0;
+    out[0] = (int8_t)sizes_cortex_m4_dsp_saturate_s8(scaled >> 6);
+    return sizes_cortex_m4_within_step(scaled, 6, 1);
 }
 
 /* Widens the window of an output pixel. */

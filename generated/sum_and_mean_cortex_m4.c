@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xb1c4b404
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xbd60858c
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -87,16 +87,17 @@ struct sum_and_mean_cortex_m4_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int32_t sum_and_mean_cortex_m4_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_multiply_high_add(int32_t acc, int32_t multiplier,
+    int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
 /* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
@@ -327,12 +328,11 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_sum(const int
 /* sum_and_mean_cortex_m4_y: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */
 SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int8_t sum_and_mean_cortex_m4_y_requantize(int32_t acc)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 3 };
     const int32_t multiplier = 1542682112; /* x_scale / (pixels * y_scale) in units of 2^-35 */
     const int32_t offset = -244; /* y_zero_point and rounding, in units of 2^-3 */
-    const int32_t scaled = sum_and_mean_cortex_m4_multiply_high(acc, multiplier) + offset;
+    const int32_t code = sum_and_mean_cortex_m4_multiply_high_add(acc, multiplier, offset) >> 3;
 
-    return (int8_t)sum_and_mean_cortex_m4_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)sum_and_mean_cortex_m4_bounded(code, -128, 127);
 }
 
 /* y: QLinearGlobalAveragePool of 35 pixels. */

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x9ddb18bd
+#if WEIGHTS_APART_HEADER_ID != 0xb5777654
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -80,16 +80,25 @@ const struct weights_apart_weights *weights_apart_block;
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char weights_apart_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
-/* The upper 32 bits of the 64-bit product, rounded down. */
-WEIGHTS_APART_CODE_ATTR static int32_t weights_apart_multiply_high(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b) >> 32);
-}
-
 /* The number from low to high that is nearest. */
 static WEIGHTS_APART_INLINE int32_t weights_apart_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static WEIGHTS_APART_INLINE int32_t weights_apart_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static WEIGHTS_APART_INLINE int weights_apart_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
 /*
@@ -130,36 +139,23 @@ WEIGHTS_APART_NOINLINE static int32_t weights_apart_soft_float_code(int32_t acc,
     return ((int32_t)significand ^ sign) - sign;
 }
 
-/*
- * weights_apart_conv1: the output code next to a tie, where both roundings of float32 decide: computes them in
- * integers.
- */
-WEIGHTS_APART_NOINLINE static int8_t weights_apart_conv1_tie(int32_t acc, int32_t m)
+/* weights_apart_conv1: the code next to a tie. */
+WEIGHTS_APART_NOINLINE static int32_t weights_apart_conv1_tie(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127 };
-    const int32_t scale_mantissa = WEIGHTS_APART_WEIGHTS->conv1_scale_mantissa[m];
-    const int32_t scale_exponent = WEIGHTS_APART_WEIGHTS->conv1_scale_exponent[m];
-    const int32_t addend = WEIGHTS_APART_WEIGHTS->conv1_addend[m];
-    const int32_t code = weights_apart_soft_float_code(acc - addend, scale_mantissa, scale_exponent)
+    return weights_apart_soft_float_code(acc - WEIGHTS_APART_WEIGHTS->conv1_addend[m],
+        WEIGHTS_APART_WEIGHTS->conv1_scale_mantissa[m], WEIGHTS_APART_WEIGHTS->conv1_scale_exponent[m])
         + WEIGHTS_APART_WEIGHTS->conv1_y_zero_point[0];
-
-    return (int8_t)weights_apart_bounded(code, LOW, HIGH);
 }
 
 /* weights_apart_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static WEIGHTS_APART_INLINE int8_t weights_apart_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 4 };
-    const int32_t multiplier = WEIGHTS_APART_WEIGHTS->conv1_multiplier[m];
-    const int32_t offset = WEIGHTS_APART_WEIGHTS->conv1_offset[m];
-    const uint32_t guard_band = WEIGHTS_APART_WEIGHTS->conv1_guard_band[m];
-    const int32_t scaled = weights_apart_multiply_high(acc, multiplier) + offset;
-    int32_t code = scaled >> SHIFT;
+    const int32_t scaled = weights_apart_multiply_high_add(acc, WEIGHTS_APART_WEIGHTS->conv1_multiplier[m],
+        WEIGHTS_APART_WEIGHTS->conv1_offset[m]);
+    const int32_t code = WEIGHTS_APART_RARELY(weights_apart_within_guard(scaled, 4,
+        WEIGHTS_APART_WEIGHTS->conv1_guard_band[m])) ? weights_apart_conv1_tie(acc, m) : scaled >> 4;
 
-    if (WEIGHTS_APART_RARELY((((uint32_t)scaled + guard_band) & 15u) < UINT32_C(2) * guard_band)) {
-        return weights_apart_conv1_tie(acc, m);
-    }
-    return (int8_t)weights_apart_bounded(code, LOW, HIGH);
+    return (int8_t)weights_apart_bounded(code, -128, 127);
 }
 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */

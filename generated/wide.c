@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0xaf6a1f5e
+#if WIDE_HEADER_ID != 0x65eca7f6
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -61,6 +61,12 @@ static WIDE_INLINE int32_t wide_bounded(int32_t value, int32_t low, int32_t high
     return value < low ? low : value > high ? high : value;
 }
 
+/* The same for products beyond 64 bits less 32: (acc * multiplier + offset) / 2^prescale, rounded down. */
+static WIDE_INLINE int32_t wide_multiply_wide(int32_t acc, int32_t multiplier, int64_t offset, int32_t prescale)
+{
+    return (int32_t)(((int64_t)acc * multiplier + offset) >> prescale);
+}
+
 /* wide_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
 WIDE_CONST_ATTR static const int8_t wide_conv1_weights[4 * 8] = {
     -12,  12, -12,   2, -12,  12,  12, -12,
@@ -82,12 +88,10 @@ WIDE_CONST_ATTR static const int32_t wide_conv1_multiplier[4] = {
 /* wide_conv1: the output code, acc * x_scale * w_scale / y_scale + y_zero_point, rounded. */
 static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 {
-    enum { LOW = -128, HIGH = 127, SHIFT = 0, PRESCALE = 31 };
-    const int32_t multiplier = wide_conv1_multiplier[m];
     const int64_t offset = INT64_C(5368709120); /* y_zero_point and rounding, in units of 2^-31 */
-    const int32_t scaled = (int32_t)(((int64_t)acc * multiplier + offset) >> PRESCALE);
+    const int32_t code = wide_multiply_wide(acc, wide_conv1_multiplier[m], offset, 31);
 
-    return (int8_t)wide_bounded(scaled >> SHIFT, LOW, HIGH);
+    return (int8_t)wide_bounded(code, -128, 127);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x07625dc8
+#if WIDE_TFLITE_HEADER_ID != 0x57e45b5f
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -77,6 +77,12 @@ typedef char wide_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 static WIDE_TFLITE_INLINE int64_t wide_tflite_round_once_up(int64_t a, int32_t multiplier, int32_t shift)
 {
     return (a * multiplier + (INT64_C(1) << (shift - 1))) >> shift;
+}
+
+/* The same of a wide number. */
+static WIDE_TFLITE_INLINE int64_t wide_tflite_bounded_wide(int64_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /*
@@ -184,12 +190,10 @@ WIDE_TFLITE_CONST_ATTR static const int32_t wide_tflite_CONV_2D_0_multiplier[3] 
  */
 static WIDE_TFLITE_INLINE int16_t wide_tflite_CONV_2D_0_requantize(int32_t acc, int32_t m)
 {
-    const int32_t ZERO_POINT = 0, LOW = 0, HIGH = 32767; /* no enumerators: an int may have 16 bits */
-    const int32_t multiplier = wide_tflite_CONV_2D_0_multiplier[m];
     const int32_t shift = 22; /* the bits below the code */
-    const int64_t code = wide_tflite_round_once_up(acc, multiplier, shift) + ZERO_POINT;
+    const int64_t code = wide_tflite_round_once_up(acc, wide_tflite_CONV_2D_0_multiplier[m], shift);
 
-    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
+    return (int16_t)wide_tflite_bounded_wide(code, 0, 32767);
 }
 
 /* A copied element. */

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x11de7016
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x59802204
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -317,16 +317,13 @@ WINOGRAD_CORTEX_M0_CONST_ATTR static const int32_t winograd_cortex_m0_conv1_mult
     286458004, 315492508,
 };
 
-/*
- * winograd_cortex_m0_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* winograd_cortex_m0_conv1: the output code of an accumulator. */
 WINOGRAD_CORTEX_M0_CODE_ATTR static inline int8_t winograd_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 5767168, SHIFT = 20 };
-    const int32_t scaled = winograd_cortex_m0_scalar_scale_split(acc, multiplier, OFFSET, 12);
+    const int32_t offset = 5767168; /* y_zero_point and rounding, in units of 2^-20 */
 
-    return (int8_t)winograd_cortex_m0_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)winograd_cortex_m0_scalar_saturate_s8(winograd_cortex_m0_scalar_scale_split(acc, multiplier, offset,
+        12) >> 20);
 }
 
 /* winograd_cortex_m0_conv1: the image that tiles see. */

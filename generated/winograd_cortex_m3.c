@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x67bfbf07
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x2aeb7a12
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -287,16 +287,12 @@ WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_mult
     1145840896, 1262102272,  953813120, 1116307840,
 };
 
-/*
- * winograd_cortex_m3_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* winograd_cortex_m3_conv1: the output code of an accumulator. */
 WINOGRAD_CORTEX_M3_CODE_ATTR static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 352, SHIFT = 6 };
-    const int32_t scaled = winograd_cortex_m3_scalar_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 352; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (int8_t)winograd_cortex_m3_scalar_saturate_s8(scaled >> SHIFT);
+    return (int8_t)winograd_cortex_m3_scalar_saturate_s8(winograd_cortex_m3_scalar_scale(acc, multiplier, offset) >> 6);
 }
 
 /* winograd_cortex_m3_conv1: the image that tiles see. */

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x573ddb39
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xc97a13d4
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -346,16 +346,12 @@ WINOGRAD_CORTEX_M4_CONST_ATTR static const int32_t winograd_cortex_m4_conv1_mult
     1145840896, 1262102272,
 };
 
-/*
- * winograd_cortex_m4_conv1: the output code of an accumulator. OFFSET is y_zero_point and rounding, in units of
- * 2^-SHIFT.
- */
+/* winograd_cortex_m4_conv1: the output code of an accumulator. */
 WINOGRAD_CORTEX_M4_CODE_ATTR static inline int8_t winograd_cortex_m4_conv1_code(int32_t acc, int32_t multiplier)
 {
-    enum { OFFSET = 352, SHIFT = 6 };
-    const int32_t scaled = winograd_cortex_m4_dsp_scale(acc, multiplier, OFFSET);
+    const int32_t offset = 352; /* y_zero_point and rounding, in units of 2^-6 */
 
-    return (int8_t)winograd_cortex_m4_dsp_saturate_s8(scaled >> SHIFT);
+    return (int8_t)winograd_cortex_m4_dsp_saturate_s8(winograd_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
 /* Bytes of a pixel, and words of one of the 36 points. */

@@ -89,8 +89,8 @@ def test_a_wrong_output_on_the_emulated_core_is_found(tmp_path):
     require_core("cortex-m4")
     each = convolution(HANDFUL[0], "nhwc", "size")  # portable code, which runs on every core
     name = f"{each.name}.c"
-    assert "HIGH = 127" in each.artifact.files[name]
-    files = {**each.artifact.files, name: each.artifact.files[name].replace("HIGH = 127", "HIGH = 100")}
+    assert ", -128, 127)" in each.artifact.files[name]
+    files = {**each.artifact.files, name: each.artifact.files[name].replace(", -128, 127)", ", -128, 100)")}
     [text] = wrong_outputs("cortex-m4", [replace(each, artifact=replace(each.artifact, files=files))], tmp_path)
     assert "outputs differ" in text
 

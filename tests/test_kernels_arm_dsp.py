@@ -89,16 +89,21 @@ def test_nothing_is_read_beside_the_buffers_and_no_behaviour_is_undefined(tmp_pa
     assert_sanitized(tmp_path, units)
 
 
-NEAR_TIE = re.compile(r"SHIFT = ([^,]+),\s+GUARD = ([^,]+),\s+MASK = ([^,]+) }")
+NEAR_TIE = re.compile(
+    r" (\d+)\);\n\n    out\[0\] = .*>> (\d+)\)[^;]*;\n    return \w+_within_step\(scaled, (\d+), (\d+)\);"
+)
 
 
 def test_the_bits_that_tell_a_tie_from_the_rest_begin_where_the_widest_window_ends():
-    """The mask was proved together with GUARD: in the C it has all bits below SHIFT from 2 * GUARD on."""
+    """The mask was proved together with the guard: in the C it has all bits below the shift from 2 * guard on."""
     cases = [case for case in CASES if case.name.startswith("ties")]
     texts = [each.artifact.files[f"{each.name}.c"] for case in cases for each in [dsp_unit(case, "size")]]
     found = [tuple(map(int, numbers)) for text in texts for numbers in NEAR_TIE.findall(text)]
     assert found
-    assert all(mask == (1 << shift) - 2 * guard for shift, guard, mask in found)
+    assert all([guard, shift] == added_to for *added_to, shift, guard in found)
+    assert all(
+        "(scaled & ((INT32_C(1) << shift) - 2 * guard)) == 0" in text for text in texts if "_is_near_tie" in text
+    )
 
 
 KERNELS = ("conv", "depthwise", "depthwise_direct", "depthwise_rows", "dense", "pointwise", "short_window", "winograd")

@@ -67,8 +67,8 @@ def test_a_handful_of_operators_gives_the_references_outputs(wrong, tmp_path):
 @pytest.mark.parametrize("wrong", [wrong_on_s390x, wrong_on_avr])
 def test_a_wrong_output_is_found(wrong, tmp_path):
     text = plane().artifact.files[f"{plane().name}.c"]
-    assert "HIGH = 255" in text
-    [found] = wrong([with_text(text.replace("HIGH = 255", "HIGH = 200"))], tmp_path)
+    assert ", 0, 255)" in text
+    [found] = wrong([with_text(text.replace(", 0, 255)", ", 0, 200)"))], tmp_path)
     assert "outputs differ" in found
 
 

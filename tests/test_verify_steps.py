@@ -161,7 +161,8 @@ MUTANTS = {
         NORMAL, "library/layer_norm.h", "|| (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0)", "",
     ),
     "the highest code of 16 bits one too low": (
-        DYADIC, "epilogue/output.c.jinja", "HIGH = {{ output.high }}; /*", "HIGH = {{ output.high - 1 }}; /*",
+        DYADIC, "epilogue/output.c.jinja", "{{ output.low }}, {{ output.high }})",
+        "{{ output.low }}, {{ output.high - 1 }})",
     ),
     "ties of 16 bits rounded up": (
         DYADIC, "library/integers.h", "(INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)",

@@ -211,8 +211,8 @@ def test_padding_with_another_number_than_the_zero_point_is_proved(monkeypatch, 
 def test_a_wrong_code_beside_a_step_is_found(tmp_path):
     artifact = GALLERY["conv3x3_int8"].compile()
     source = artifact.files["conv3x3_int8.c"]
-    assert "scaled >> SHIFT" in source
-    files = {"conv3x3_int8.c": source.replace("scaled >> SHIFT", "(scaled + 1) >> SHIFT")}
+    assert ", offset) >> 5" in source
+    files = {"conv3x3_int8.c": source.replace(", offset) >> 5", ", offset + 1) >> 5")}
     wrong = measured(replace(artifact, files=artifact.files | files), tmp_path).wrong
     assert (wrong.what, wrong.got - wrong.expected) == ("the code beside a step", 1)
 

@@ -38,6 +38,15 @@ STEPS_SCALE = "the codes for each unit of acc"
 LINE_PARAMETERS = ("multiplier", "offset")
 """The parameters that are numbers in the C where all channels share them."""
 
+LINES = {
+    "multiply-high": ("multiply_high_add", LINE_PARAMETERS),
+    "split": ("scalar_scale_split", LINE_PARAMETERS),
+    "wide": ("multiply_wide", LINE_PARAMETERS),
+    "narrow": ("multiply_narrow", (*LINE_PARAMETERS, "limit_low", "limit_high")),
+    "round-once": ("round_once", ("multiplier", "shift")),
+}
+"""The function of templates/library for each arithmetic, and the roles of its arguments."""
+
 Y_ZERO_POINT = "y_zero_point"
 """The role of the zero point, where it is not a number in the C."""
 
@@ -70,11 +79,9 @@ class Output:
     is_guarded: bool
     is_always: bool
     is_branchless: bool
-    emulates: bool
     subtracts: bool
     multiplier: Number
     offset: Number
-    fraction_mask: int
     word: int
     meaning: str = ""
     emulation: str = "soft_float_code"
@@ -87,14 +94,35 @@ class Output:
     @property
     def bounding(self) -> tuple[str, str, str]:
         """The functions of templates/library that keep a code within both bounds, the lower and the upper one."""
+        if self.kind == "round-once":
+            return ("bounded_wide", "", "")
         return ("within", "at_least", "at_most") if self.is_branchless else ("bounded", "larger", "smaller")
+
+    @property
+    def shared_roles(self) -> tuple[str, ...]:
+        """The parameters of the line that are numbers where its table would be an argument."""
+        return tuple(role for role in LINE_PARAMETERS if isinstance(getattr(self, role), int))
+
+    @property
+    def plus_zero_point(self) -> str:
+        """The zero point as C adds it."""
+        number = self.zero_point
+        return f" + {number}" if isinstance(number, str) or number > 0 else f" - {-number}" if number else ""
+
+    @property
+    def line(self) -> str:
+        """The function of templates/library that scales."""
+        return f"{LINES[self.kind][0]}{'_up' * self.rounds_up}"
+
+    @property
+    def line_roles(self) -> tuple[str, ...]:
+        """The parameters of the line."""
+        return LINES[self.kind][1]
 
     @property
     def is_line_per_channel(self) -> bool:
         """Whether the line alone, without guard bands, needs the channel."""
-        others = {"narrow": ("limit_low", "limit_high"), "soft-float": ("scale_mantissa", "scale_exponent")}
-        line = () if self.kind == "soft-float" else LINE_PARAMETERS
-        return any(role not in self.numbers for role in (*line, *others.get(self.kind, ())))
+        return any(role not in self.numbers for role in self.line_roles)
 
     @property
     def form(self) -> Hashable:
@@ -255,11 +283,9 @@ def prepare_round_once(
         is_guarded=False,
         is_always=False,
         is_branchless=False,
-        emulates=False,
         subtracts=False,
         multiplier=None,
         offset=None,
-        fraction_mask=0,
         word=0,
         meaning=f"acc * {scale} + y_zero_point, rounded once, {'halves up' if meaning.is_up else 'half to even'}.",
         rounds_up=meaning.is_up,
@@ -273,7 +299,7 @@ def prepare_round_once(
 
 def prepare_raw(c_type: str, interval: AccumulatorInterval) -> OutputStep:
     """The output step of operators that write the accumulators themselves."""
-    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, False, False, None, None, 0, 0)
+    output = Output("raw", c_type, 0, 0, 0, 0, 0, False, False, False, False, False, None, None, 0)
     addend = np.zeros_like(interval.lo)
     certificate = Certificate(interval.bounds, interval.wraps, {}, 0, SumWord(0, addend))
     return OutputStep(output, (), addend, np.zeros(0, np.int64), certificate)
@@ -310,11 +336,9 @@ def _fixed(
         is_guarded=is_guarded,
         is_always=CONSTANT_TIME in features,
         is_branchless=BRANCHLESS in features,
-        emulates=emulates,
         subtracts=subtracts,
         multiplier=None if "multiplier" in common.tables else _shared(_multiplier(fixed)),
         offset=None if "offset" in common.tables else _shared(fixed.offset),
-        fraction_mask=(1 << fixed.shift) - 1,
         word=fixed.word,
         meaning=_meaning(fixed, meaning, scale),
         scale=scale,

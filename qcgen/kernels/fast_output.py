@@ -34,9 +34,9 @@ class FastOutput:
     ``bare``: the primitive for (acc * multiplier >> 32) where no offset is left, else "".
     ``is_split``: ``scale`` takes the word, which is not 32 bits, and the multiplier in two halves.
     ``has_windows``: some channels have a guard band; then blocks that hold one test whether the line comes within
-    ``guard`` units of a step: it has done so if, with ``guard`` added, the bits ``mask`` are all 0. ``guard`` is 0 if
-    such blocks always take the exact function. ``is_exact_alone``: that function stands alone, behind a test for ties:
-    loops that need all registers have them; short ones take fewer instructions with it.
+    ``guard`` units of a step. ``guard`` is 0 if such blocks always take the exact function. ``is_exact_alone``: that
+    function stands alone, behind a test for ties: loops that need all registers have them; short ones take fewer
+    instructions with it.
     ``clamps_low`` and ``clamps_high`` say whether the activation's bounds are tighter than the type's.
     """
 
@@ -46,7 +46,6 @@ class FastOutput:
     is_exact_used: bool
     is_exact_alone: bool
     guard: int
-    mask: int
     scale: str
     bare: str
     saturate: str
@@ -73,7 +72,6 @@ def fast_output(op: Conv, packed: Packed, scale: Scale, saturate: str, bare: str
         is_exact_used=output.kind != "raw" and (not is_fast or output.is_guarded),
         is_exact_alone=guard > 0,
         guard=guard,
-        mask=((1 << output.shift) - 1) & ~(2 * guard - 1) if guard else 0,
         scale=scale.get(output.kind, ""),
         bare=bare if output.kind == "multiply-high" and output.offset == 0 and not adds else "",
         saturate=f"{'within' if output.is_branchless else saturate}_{'u8' if op.y.dtype is DType.UINT8 else 's8'}",
@@ -121,7 +119,7 @@ def certified(op: Conv, packed: Packed, fast: FastOutput) -> Certificate:
             low=max(op.y.dtype.low, output.low if fast.clamps_low else INT32_MIN),
             high=min(op.y.dtype.high, output.high if fast.clamps_high else INT32_MAX),
             guard=fast.guard,
-            mask=fast.mask,
+            mask=(1 << output.shift) - 2 * fast.guard if fast.guard else 0,
             limit=0,
         ),
     )

@@ -46,6 +46,12 @@ static QCGEN_INLINE int32_t qcgen_bounded(int32_t value, int32_t low, int32_t hi
     return value < low ? low : value > high ? high : value;
 }
 
+/* The same of a wide number. */
+static QCGEN_INLINE int64_t qcgen_bounded_wide(int64_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* The larger of two numbers. */
 static QCGEN_INLINE int32_t qcgen_larger(int32_t a, int32_t b)
 {
@@ -150,4 +156,38 @@ static QCGEN_INLINE int32_t qcgen_within_s8(int32_t value)
 static QCGEN_INLINE int32_t qcgen_within_u8(int32_t value)
 {
     return qcgen_at_most(qcgen_at_least(value, 0), 255);
+}
+
+/* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
+static QCGEN_INLINE int32_t qcgen_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
+{
+    return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* The same for products beyond 64 bits less 32: (acc * multiplier + offset) / 2^prescale, rounded down. */
+static QCGEN_INLINE int32_t qcgen_multiply_wide(int32_t acc, int32_t multiplier, int64_t offset, int32_t prescale)
+{
+    return (int32_t)(((int64_t)acc * multiplier + offset) >> prescale);
+}
+
+/* The same for cores whose products have 32 bits: the line ends where the code no longer changes. */
+static QCGEN_INLINE int32_t qcgen_multiply_narrow(
+    int32_t acc, int32_t multiplier, int32_t offset, int32_t limit_low, int32_t limit_high)
+{
+    return qcgen_bounded(acc, limit_low, limit_high) * multiplier + offset;
+}
+
+/*
+ * Whether a line, in units of 2^-shift, is so close to a tie that float32, or whatever the model computes in, may round
+ * to the other side than the line: there all of its roundings are computed, in integers.
+ */
+static QCGEN_INLINE int qcgen_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
+{
+    return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
+}
+
+/* Whether a line comes within `guard`, a power of two, of a step from code to code; `guard` has been added to it. */
+static QCGEN_INLINE int qcgen_within_step(int32_t scaled, int32_t shift, int32_t guard)
+{
+    return (scaled & ((INT32_C(1) << shift) - 2 * guard)) == 0; /* one instruction tests a few bits */
 }

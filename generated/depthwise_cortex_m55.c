@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x830eb511
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x6b584d72
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -54,6 +54,12 @@ struct depthwise_cortex_m55_arena_behind {
 /* Yours to define: where functions go; those that are always inlined are where they are called. */
 #ifndef DEPTHWISE_CORTEX_M55_CODE_ATTR
 #define DEPTHWISE_CORTEX_M55_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
+#else
+#define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR
 #endif
 
 #if defined(__clang__)
@@ -310,23 +316,6 @@ struct depthwise_cortex_m55_mve_rows {
     int32_t count, left, other; /* rows; words that the result has before them; what fills up the last sixteen */
 };
 
-/* Interleaves a row and those below it, all of which there are, of whole sixteens. */
-DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_inside_s8(
-    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *row0, int32_t *words)
-{
-    const int32_t next = rows->apart * rows->row, step = rows->step;
-    const int8_t *row1 = row0 + next, *row2 = row1 + next, *row3 = row2 + next;
-
-    for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
-        depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
-        row0 += step;
-        row1 += step;
-        row2 += step;
-        row3 += step;
-        words += 16;
-    }
-}
-
 /* A row and how far its sixteens are apart; outside there are sixteen bytes, again and again. */
 static DEPTHWISE_CORTEX_M55_INLINE const int8_t *depthwise_cortex_m55_mve_row_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t y, const int8_t *outside, int32_t *step)
@@ -337,9 +326,9 @@ static DEPTHWISE_CORTEX_M55_INLINE const int8_t *depthwise_cortex_m55_mve_row_s8
     return is_inside ? x + y * rows->row : outside;
 }
 
-/* The same for rows any of which may lie outside. They are found one by one: gcc 12 turns conditions in loops over
-   four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
-DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
+/* Interleaves row `top` and those below it, any of which may lie outside. They are found one by one: gcc 12 turns
+   conditions in loops over four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
     const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
     int32_t *words)
 {
@@ -349,6 +338,7 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
     const int8_t *row2 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step2);
     const int8_t *row3 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step3);
 
+    words += rows->left;
     for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
         depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
         row0 += step0;
@@ -357,37 +347,9 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_border_s8(
         row3 += step3;
         words += 16;
     }
-}
-
-/* Interleaves what sixteens leave over of such rows; x is the image behind them. */
-DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_mve_rest_s8(
-    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
-    int32_t *words)
-{
-    int32_t step;
-    const int8_t *const row0 = depthwise_cortex_m55_mve_row_s8(rows, x, top, outside, &step);
-    const int8_t *const row1 = depthwise_cortex_m55_mve_row_s8(rows, x, top + rows->apart, outside, &step);
-    const int8_t *const row2 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step);
-    const int8_t *const row3 = depthwise_cortex_m55_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step);
-
-    depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, (uint32_t)rows->bytes % 16,
-        (int8_t)rows->other);
-}
-
-/* Interleaves row `top` and those below it. */
-static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
-    const struct depthwise_cortex_m55_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside,
-    int32_t *words)
-{
-    words += rows->left;
-    if (top >= 0 && top + 3 * rows->apart < rows->count) {
-        depthwise_cortex_m55_mve_inside_s8(rows, x + top * rows->row, words);
-    } else {
-        depthwise_cortex_m55_mve_border_s8(rows, x, top, outside, words);
-    }
     if (rows->bytes % 16 > 0) {
-        depthwise_cortex_m55_mve_rest_s8(rows, x + rows->bytes / 16 * rows->step, top, outside,
-            words + rows->bytes / 16 * 16);
+        depthwise_cortex_m55_mve_interleave_s8(words, row0, row1, row2, row3, (uint32_t)rows->bytes % 16,
+            (int8_t)rows->other);
     }
 }
 
@@ -506,7 +468,7 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_conv1_quad(
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
-DEPTHWISE_CORTEX_M55_CODE_ATTR static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *columns)
+DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *columns)
 {
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8,

@@ -12,22 +12,6 @@ struct qcgen_mve_rows {
     int32_t count, left, other; /* rows; words that the result has before them; what fills up the last sixteen */
 };
 
-/* Interleaves a row and those below it, all of which there are, of whole sixteens. */
-QCGEN_SHARED static void qcgen_mve_inside_s8(const struct qcgen_mve_rows *rows, const int8_t *row0, int32_t *words)
-{
-    const int32_t next = rows->apart * rows->row, step = rows->step;
-    const int8_t *row1 = row0 + next, *row2 = row1 + next, *row3 = row2 + next;
-
-    for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
-        qcgen_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
-        row0 += step;
-        row1 += step;
-        row2 += step;
-        row3 += step;
-        words += 16;
-    }
-}
-
 /* A row and how far its sixteens are apart; outside there are sixteen bytes, again and again. */
 static QCGEN_INLINE const int8_t *qcgen_mve_row_s8(
     const struct qcgen_mve_rows *rows, const int8_t *x, int32_t y, const int8_t *outside, int32_t *step)
@@ -38,9 +22,9 @@ static QCGEN_INLINE const int8_t *qcgen_mve_row_s8(
     return is_inside ? x + y * rows->row : outside;
 }
 
-/* The same for rows any of which may lie outside. They are found one by one: gcc 12 turns conditions in loops over
-   four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
-QCGEN_SHARED static void qcgen_mve_border_s8(
+/* Interleaves row `top` and those below it, any of which may lie outside. They are found one by one: gcc 12 turns
+   conditions in loops over four words into predicates of vectors, and {1, 0, 0, 0} into {1, 1, 1, 1}. */
+static QCGEN_INLINE void qcgen_mve_rows_s8(
     const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
 {
     int32_t step0, step1, step2, step3;
@@ -49,6 +33,7 @@ QCGEN_SHARED static void qcgen_mve_border_s8(
     const int8_t *row2 = qcgen_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step2);
     const int8_t *row3 = qcgen_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step3);
 
+    words += rows->left;
     for (uint32_t i = (uint32_t)rows->bytes / 16; i > 0; i--) {
         qcgen_mve_interleave_s8(words, row0, row1, row2, row3, 16, 0);
         row0 += step0;
@@ -57,32 +42,7 @@ QCGEN_SHARED static void qcgen_mve_border_s8(
         row3 += step3;
         words += 16;
     }
-}
-
-/* Interleaves what sixteens leave over of such rows; x is the image behind them. */
-QCGEN_SHARED static void qcgen_mve_rest_s8(
-    const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
-{
-    int32_t step;
-    const int8_t *const row0 = qcgen_mve_row_s8(rows, x, top, outside, &step);
-    const int8_t *const row1 = qcgen_mve_row_s8(rows, x, top + rows->apart, outside, &step);
-    const int8_t *const row2 = qcgen_mve_row_s8(rows, x, top + 2 * rows->apart, outside, &step);
-    const int8_t *const row3 = qcgen_mve_row_s8(rows, x, top + 3 * rows->apart, outside, &step);
-
-    qcgen_mve_interleave_s8(words, row0, row1, row2, row3, (uint32_t)rows->bytes % 16, (int8_t)rows->other);
-}
-
-/* Interleaves row `top` and those below it. */
-static QCGEN_INLINE void qcgen_mve_rows_s8(
-    const struct qcgen_mve_rows *rows, const int8_t *x, int32_t top, const int8_t *outside, int32_t *words)
-{
-    words += rows->left;
-    if (top >= 0 && top + 3 * rows->apart < rows->count) {
-        qcgen_mve_inside_s8(rows, x + top * rows->row, words);
-    } else {
-        qcgen_mve_border_s8(rows, x, top, outside, words);
-    }
     if (rows->bytes % 16 > 0) {
-        qcgen_mve_rest_s8(rows, x + rows->bytes / 16 * rows->step, top, outside, words + rows->bytes / 16 * 16);
+        qcgen_mve_interleave_s8(words, row0, row1, row2, row3, (uint32_t)rows->bytes % 16, (int8_t)rows->other);
     }
 }

@@ -21,6 +21,7 @@ from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 
 QUAD = 4  # channels in a vector of sums; rows in a word; taps of a row in a vector
 BLOCK = 16  # bytes in a vector; channels that are interleaved at a time
+ROWS_OPERATIONS = 30.0  # of interleaving four rows, whose numbers compilers fold
 
 
 @dataclass(frozen=True)
@@ -331,7 +332,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         guarded_words=constants[1].values.shape[1] - QUAD,
     )
     access = _access(op, setting, columns)
-    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access)
+    folded = {"mve_rows": ROWS_OPERATIONS}
+    return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access, folded=folded)
 
 
 def _access(op: Conv, setting: Setting, columns: Columns) -> AccessOrder | None:

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0xbcd2663b
+#if CONV_CORTEX_M55_HEADER_ID != 0xe900a65a
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -28,6 +28,7 @@
 #endif
 #endif
 
+#include <stddef.h>
 #include <string.h>
 
 #ifndef CONV_CORTEX_M55_CONST_ATTR
@@ -210,7 +211,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_sums(
     "vmov %q[z][3], %q[z][1], r10, lr"
 #endif
 
-/* The same over two windows. */
+/* The same over windows a and b. */
 static CONV_CORTEX_M55_INLINE const int32_t *conv_cortex_m55_mve_sums_two(int32_t steps, int32_t copies,
     const int8_t *a, const int8_t *b, const int32_t *weights, conv_cortex_m55_mve_s32 *sums_a,
     conv_cortex_m55_mve_s32 *sums_b)
@@ -322,18 +323,99 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_satura
 #endif
 }
 
-/* Stores the lowest bytes of the four lanes. */
-static CONV_CORTEX_M55_INLINE void conv_cortex_m55_mve_store_bytes(void *to, conv_cortex_m55_mve_s32 v)
+/* Stores the lowest bytes of the first `count` lanes. */
+static CONV_CORTEX_M55_INLINE void conv_cortex_m55_mve_store_bytes(void *to, conv_cortex_m55_mve_s32 v, int32_t count)
 {
 #if CONV_CORTEX_M55_MVE
-    vstrbq_s32((int8_t *)to, v);
+    if (count == 4) {
+        vstrbq_s32((int8_t *)to, v);
+    } else {
+        vstrbq_p_s32((int8_t *)to, v, vctp32q((uint32_t)count));
+    }
 #else
     uint8_t *const bytes = (uint8_t *)to;
 
-    for (int i = 0; i < 4; i++) {
+    for (int32_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)v.lane[i];
     }
 #endif
+}
+
+/* A node's functions: the lines of four accumulators; their codes; how close lines come to a tie, if closer than
+   `so_far`; what stores exact codes of `count` channels from m on, given what it has for itself. */
+typedef conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scaled(conv_cortex_m55_mve_s32 acc,
+    conv_cortex_m55_mve_s32 multiplier, conv_cortex_m55_mve_s32 offset);
+typedef conv_cortex_m55_mve_s32 conv_cortex_m55_mve_codes(conv_cortex_m55_mve_s32 scaled);
+typedef uint32_t conv_cortex_m55_mve_closeness(uint32_t so_far, conv_cortex_m55_mve_s32 scaled);
+typedef void conv_cortex_m55_mve_exact(const void *own, conv_cortex_m55_mve_s32 acc, int32_t m, int32_t count,
+    void *out);
+
+/* Blocks of channels. Behind its weights a block has initial accumulators, multipliers, offsets, all bits of the lanes
+   that have a guard band, and the first channel, as far as the output step needs them. */
+struct conv_cortex_m55_mve_blocks {
+    int32_t steps, copies, words;          /* of sums; of a block behind its weights */
+    int32_t channels, y_bytes;             /* of an output pixel; of an output */
+    int32_t has_offsets, guarded, channel; /* whether each channel has one; where bits are and the channel */
+    uint32_t limit;                        /* how close to a tie sums may come that need the exact function */
+};
+
+/* Sums of four channels over windows a and b, or over a alone; returns what follows the weights. */
+typedef const int32_t *conv_cortex_m55_mve_sums_over(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
+    const int32_t *weights, conv_cortex_m55_mve_s32 *sums_a, conv_cortex_m55_mve_s32 *sums_b);
+
+/* Stores exact codes, if they are needed; returns whether. */
+typedef int conv_cortex_m55_mve_rare(const struct conv_cortex_m55_mve_blocks *blocks, const void *own,
+    conv_cortex_m55_mve_closeness *closeness, conv_cortex_m55_mve_exact *exact, int is_pair,
+    conv_cortex_m55_mve_s32 acc_a, conv_cortex_m55_mve_s32 acc_b, conv_cortex_m55_mve_s32 lines_a,
+    conv_cortex_m55_mve_s32 lines_b, const int32_t *parameters, int32_t count, int8_t *out);
+
+/* The outputs of `count` channels; returns the constants of the next block. */
+static CONV_CORTEX_M55_INLINE const int32_t *conv_cortex_m55_mve_block(const struct conv_cortex_m55_mve_blocks *blocks,
+    const void *own, conv_cortex_m55_mve_sums_over *sums_over, conv_cortex_m55_mve_scaled *scaled,
+    conv_cortex_m55_mve_codes *codes, conv_cortex_m55_mve_closeness *closeness, conv_cortex_m55_mve_exact *exact,
+    conv_cortex_m55_mve_rare *rare, int is_pair, const int8_t *a, const int8_t *b, const int32_t *constants,
+    int32_t count, int8_t *out)
+{
+    conv_cortex_m55_mve_s32 acc_a, acc_b, lines_a, lines_b, bias, multiplier, offset;
+
+    constants = sums_over(blocks->steps, blocks->copies, a, b, constants, &acc_a, &acc_b);
+    bias = conv_cortex_m55_mve_load(constants);
+    multiplier = scaled ? conv_cortex_m55_mve_load(constants + 4) : bias;
+    offset = blocks->has_offsets ? conv_cortex_m55_mve_load(constants + 8) : bias;
+    acc_a = conv_cortex_m55_mve_add(acc_a, bias);
+    lines_a = scaled ? scaled(acc_a, multiplier, offset) : acc_a;
+    acc_b = is_pair ? conv_cortex_m55_mve_add(acc_b, bias) : acc_a;
+    lines_b = is_pair && scaled ? scaled(acc_b, multiplier, offset) : lines_a;
+    if (!rare
+        || !rare(blocks, own, closeness, exact, is_pair, acc_a, acc_b, lines_a, lines_b, constants, count, out)) {
+        conv_cortex_m55_mve_store_bytes(out, codes(lines_a), count);
+        if (is_pair) {
+            conv_cortex_m55_mve_store_bytes(out + blocks->channels * blocks->y_bytes, codes(lines_b), count);
+        }
+    }
+    return constants + blocks->words;
+}
+
+/* The outputs of all channels. */
+static CONV_CORTEX_M55_INLINE void conv_cortex_m55_mve_channels(const struct conv_cortex_m55_mve_blocks *blocks,
+    const void *own, conv_cortex_m55_mve_sums_over *sums_over, conv_cortex_m55_mve_scaled *scaled,
+    conv_cortex_m55_mve_codes *codes, conv_cortex_m55_mve_closeness *closeness, conv_cortex_m55_mve_exact *exact,
+    conv_cortex_m55_mve_rare *rare, int is_pair, const int8_t *a, const int8_t *b, const int32_t *constants, void *y)
+{
+    const int32_t rest = blocks->channels % 4;
+    int8_t *out = (int8_t *)y, *const end = out + (blocks->channels - rest) * blocks->y_bytes;
+
+    if (blocks->channels >= 4) {
+        do {
+            constants = conv_cortex_m55_mve_block(
+                blocks, own, sums_over, scaled, codes, closeness, exact, rare, is_pair, a, b, constants, 4, out);
+            out += 4 * blocks->y_bytes;
+        } while (out != end);
+    }
+    if (rest > 0) {
+        (void)conv_cortex_m55_mve_block(
+            blocks, own, sums_over, scaled, codes, closeness, exact, rare, is_pair, a, b, constants, rest, out);
+    }
 }
 
 /*
@@ -359,9 +441,10 @@ CONV_CORTEX_M55_CONST_ATTR static const int32_t conv_cortex_m55_conv1_constants[
 enum { conv_cortex_m55_conv1_SHIFT = 5 /* which rounds: offsets are half a step less */ };
 
 /* conv_cortex_m55_conv1: the lines of four accumulators. */
-static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_scaled(
-    conv_cortex_m55_mve_s32 acc, conv_cortex_m55_mve_s32 multiplier)
+static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_conv1_scaled(conv_cortex_m55_mve_s32 acc,
+    conv_cortex_m55_mve_s32 multiplier, conv_cortex_m55_mve_s32 offset)
 {
+    (void)offset;
     return conv_cortex_m55_mve_add_all(conv_cortex_m55_mve_scale(acc, multiplier), 160);
 }
 
@@ -427,33 +510,16 @@ CONV_CORTEX_M55_CODE_ATTR static const int8_t *conv_cortex_m55_conv1_window(cons
     return copy;
 }
 
+CONV_CORTEX_M55_CONST_ATTR static const struct conv_cortex_m55_mve_blocks conv_cortex_m55_conv1_blocks = {
+    .steps = 3, .copies = 2, .channels = 8, .y_bytes = 1, .words = 8,
+};
+
 /* The outputs of two windows, which lie side by side. */
-CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(
-    const int8_t *a, const int8_t *b, int8_t *out)
+CONV_CORTEX_M55_NOINLINE static void conv_cortex_m55_conv1_channels_two(const int8_t *a, const int8_t *b, int8_t *out)
 {
-    enum {
-        STEPS = 3, COPIES = 2, OUT_CHANNELS = 8,
-        /* In the constants of a block, from its initial accumulators on: */
-        MULTIPLIERS = 4, END = 8
-    };
-    const int32_t *constants = conv_cortex_m55_conv1_constants;
-    int8_t *const end = out + 8;
-
-    do {
-        conv_cortex_m55_mve_s32 sums_a, sums_b, bias, scaled_a, scaled_b, multiplier;
-
-        constants = conv_cortex_m55_mve_sums_two(STEPS, COPIES, a, b, constants, &sums_a, &sums_b);
-        bias = conv_cortex_m55_mve_load(constants);
-        multiplier = conv_cortex_m55_mve_load(constants + MULTIPLIERS);
-        sums_a = conv_cortex_m55_mve_add(sums_a, bias);
-        scaled_a = conv_cortex_m55_conv1_scaled(sums_a, multiplier);
-        sums_b = conv_cortex_m55_mve_add(sums_b, bias);
-        scaled_b = conv_cortex_m55_conv1_scaled(sums_b, multiplier);
-        conv_cortex_m55_mve_store_bytes(out, conv_cortex_m55_conv1_codes(scaled_a));
-        conv_cortex_m55_mve_store_bytes(out + OUT_CHANNELS, conv_cortex_m55_conv1_codes(scaled_b));
-        constants += END;
-        out += 4;
-    } while (out != end);
+    conv_cortex_m55_mve_channels(&conv_cortex_m55_conv1_blocks, NULL, conv_cortex_m55_mve_sums_two,
+        conv_cortex_m55_conv1_scaled, conv_cortex_m55_conv1_codes, NULL, NULL, NULL, 1, a, b,
+        conv_cortex_m55_conv1_constants, out);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */

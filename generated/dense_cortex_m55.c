@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x50b2a880
+#if DENSE_CORTEX_M55_HEADER_ID != 0x04604081
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -28,6 +28,7 @@
 #endif
 #endif
 
+#include <stddef.h>
 #include <string.h>
 
 #ifndef DENSE_CORTEX_M55_CONST_ATTR
@@ -175,10 +176,13 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sum
     "vmov %q[x][3], %q[x][1], r2, r6"
 #endif
 
-/* Sums of the four channels whose weights come next over a window; returns what follows the weights. */
-static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_mve_sums_one(
-    int32_t steps, int32_t copies, const int8_t *a, const int32_t *weights, dense_cortex_m55_mve_s32 *sums)
+/* Sums of the four channels whose weights come next over window a; returns what follows the weights. */
+static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_mve_sums_one(int32_t steps, int32_t copies,
+    const int8_t *a, const int8_t *b, const int32_t *weights, dense_cortex_m55_mve_s32 *sums_a,
+    dense_cortex_m55_mve_s32 *sums_b)
 {
+    (void)b;
+    (void)sums_b;
 #if defined(DENSE_CORTEX_M55_MVE_LOOPS)
     int32_t rounds = (steps - 1) / copies;
     int8x16_t u, v; /* weights */
@@ -197,11 +201,11 @@ static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_mve_sums_one(
             : [more] "i"(steps - 1)
             : "r0", "r2", "r4", "r6", "cc", "memory");
     }
-    *sums = x;
+    *sums_a = x;
     return weights;
 #else
     (void)copies;
-    *sums = dense_cortex_m55_mve_sums(a, weights, steps);
+    *sums_a = dense_cortex_m55_mve_sums(a, weights, steps);
     return weights + 16 * steps;
 #endif
 }
@@ -285,18 +289,100 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sat
 #endif
 }
 
-/* Stores the lowest bytes of the four lanes. */
-static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_store_bytes(void *to, dense_cortex_m55_mve_s32 v)
+/* Stores the lowest bytes of the first `count` lanes. */
+static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_store_bytes(void *to, dense_cortex_m55_mve_s32 v,
+    int32_t count)
 {
 #if DENSE_CORTEX_M55_MVE
-    vstrbq_s32((int8_t *)to, v);
+    if (count == 4) {
+        vstrbq_s32((int8_t *)to, v);
+    } else {
+        vstrbq_p_s32((int8_t *)to, v, vctp32q((uint32_t)count));
+    }
 #else
     uint8_t *const bytes = (uint8_t *)to;
 
-    for (int i = 0; i < 4; i++) {
+    for (int32_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)v.lane[i];
     }
 #endif
+}
+
+/* A node's functions: the lines of four accumulators; their codes; how close lines come to a tie, if closer than
+   `so_far`; what stores exact codes of `count` channels from m on, given what it has for itself. */
+typedef dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scaled(dense_cortex_m55_mve_s32 acc,
+    dense_cortex_m55_mve_s32 multiplier, dense_cortex_m55_mve_s32 offset);
+typedef dense_cortex_m55_mve_s32 dense_cortex_m55_mve_codes(dense_cortex_m55_mve_s32 scaled);
+typedef uint32_t dense_cortex_m55_mve_closeness(uint32_t so_far, dense_cortex_m55_mve_s32 scaled);
+typedef void dense_cortex_m55_mve_exact(const void *own, dense_cortex_m55_mve_s32 acc, int32_t m, int32_t count,
+    void *out);
+
+/* Blocks of channels. Behind its weights a block has initial accumulators, multipliers, offsets, all bits of the lanes
+   that have a guard band, and the first channel, as far as the output step needs them. */
+struct dense_cortex_m55_mve_blocks {
+    int32_t steps, copies, words;          /* of sums; of a block behind its weights */
+    int32_t channels, y_bytes;             /* of an output pixel; of an output */
+    int32_t has_offsets, guarded, channel; /* whether each channel has one; where bits are and the channel */
+    uint32_t limit;                        /* how close to a tie sums may come that need the exact function */
+};
+
+/* Sums of four channels over windows a and b, or over a alone; returns what follows the weights. */
+typedef const int32_t *dense_cortex_m55_mve_sums_over(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
+    const int32_t *weights, dense_cortex_m55_mve_s32 *sums_a, dense_cortex_m55_mve_s32 *sums_b);
+
+/* Stores exact codes, if they are needed; returns whether. */
+typedef int dense_cortex_m55_mve_rare(const struct dense_cortex_m55_mve_blocks *blocks, const void *own,
+    dense_cortex_m55_mve_closeness *closeness, dense_cortex_m55_mve_exact *exact, int is_pair,
+    dense_cortex_m55_mve_s32 acc_a, dense_cortex_m55_mve_s32 acc_b, dense_cortex_m55_mve_s32 lines_a,
+    dense_cortex_m55_mve_s32 lines_b, const int32_t *parameters, int32_t count, int8_t *out);
+
+/* The outputs of `count` channels; returns the constants of the next block. */
+static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_mve_block(
+    const struct dense_cortex_m55_mve_blocks *blocks, const void *own, dense_cortex_m55_mve_sums_over *sums_over,
+    dense_cortex_m55_mve_scaled *scaled, dense_cortex_m55_mve_codes *codes, dense_cortex_m55_mve_closeness *closeness,
+    dense_cortex_m55_mve_exact *exact, dense_cortex_m55_mve_rare *rare, int is_pair, const int8_t *a, const int8_t *b,
+    const int32_t *constants, int32_t count, int8_t *out)
+{
+    dense_cortex_m55_mve_s32 acc_a, acc_b, lines_a, lines_b, bias, multiplier, offset;
+
+    constants = sums_over(blocks->steps, blocks->copies, a, b, constants, &acc_a, &acc_b);
+    bias = dense_cortex_m55_mve_load(constants);
+    multiplier = scaled ? dense_cortex_m55_mve_load(constants + 4) : bias;
+    offset = blocks->has_offsets ? dense_cortex_m55_mve_load(constants + 8) : bias;
+    acc_a = dense_cortex_m55_mve_add(acc_a, bias);
+    lines_a = scaled ? scaled(acc_a, multiplier, offset) : acc_a;
+    acc_b = is_pair ? dense_cortex_m55_mve_add(acc_b, bias) : acc_a;
+    lines_b = is_pair && scaled ? scaled(acc_b, multiplier, offset) : lines_a;
+    if (!rare
+        || !rare(blocks, own, closeness, exact, is_pair, acc_a, acc_b, lines_a, lines_b, constants, count, out)) {
+        dense_cortex_m55_mve_store_bytes(out, codes(lines_a), count);
+        if (is_pair) {
+            dense_cortex_m55_mve_store_bytes(out + blocks->channels * blocks->y_bytes, codes(lines_b), count);
+        }
+    }
+    return constants + blocks->words;
+}
+
+/* The outputs of all channels. */
+static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_channels(const struct dense_cortex_m55_mve_blocks *blocks,
+    const void *own, dense_cortex_m55_mve_sums_over *sums_over, dense_cortex_m55_mve_scaled *scaled,
+    dense_cortex_m55_mve_codes *codes, dense_cortex_m55_mve_closeness *closeness, dense_cortex_m55_mve_exact *exact,
+    dense_cortex_m55_mve_rare *rare, int is_pair, const int8_t *a, const int8_t *b, const int32_t *constants, void *y)
+{
+    const int32_t rest = blocks->channels % 4;
+    int8_t *out = (int8_t *)y, *const end = out + (blocks->channels - rest) * blocks->y_bytes;
+
+    if (blocks->channels >= 4) {
+        do {
+            constants = dense_cortex_m55_mve_block(
+                blocks, own, sums_over, scaled, codes, closeness, exact, rare, is_pair, a, b, constants, 4, out);
+            out += 4 * blocks->y_bytes;
+        } while (out != end);
+    }
+    if (rest > 0) {
+        (void)dense_cortex_m55_mve_block(
+            blocks, own, sums_over, scaled, codes, closeness, exact, rare, is_pair, a, b, constants, rest, out);
+    }
 }
 
 /*
@@ -314,9 +400,10 @@ DENSE_CORTEX_M55_CONST_ATTR static const int32_t dense_cortex_m55_conv1_constant
 enum { dense_cortex_m55_conv1_SHIFT = 6 /* which rounds: offsets are half a step less */ };
 
 /* dense_cortex_m55_conv1: the lines of four accumulators. */
-static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_scaled(
-    dense_cortex_m55_mve_s32 acc, dense_cortex_m55_mve_s32 multiplier)
+static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_scaled(dense_cortex_m55_mve_s32 acc,
+    dense_cortex_m55_mve_s32 multiplier, dense_cortex_m55_mve_s32 offset)
 {
+    (void)offset;
     return dense_cortex_m55_mve_add_all(dense_cortex_m55_mve_scale(acc, multiplier), (-192));
 }
 
@@ -348,30 +435,16 @@ DENSE_CORTEX_M55_CODE_ATTR static const int8_t *dense_cortex_m55_conv1_window(co
     return copy;
 }
 
+DENSE_CORTEX_M55_CONST_ATTR static const struct dense_cortex_m55_mve_blocks dense_cortex_m55_conv1_blocks = {
+    .steps = 1, .copies = 1, .channels = 8, .y_bytes = 1, .words = 8,
+};
+
 /* The outputs of one window. */
-DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(
-    const int8_t *a, int8_t *out)
+DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(const int8_t *a, int8_t *out)
 {
-    enum {
-        STEPS = 1, COPIES = 1,
-        /* In the constants of a block, from its initial accumulators on: */
-        MULTIPLIERS = 4, END = 8
-    };
-    const int32_t *constants = dense_cortex_m55_conv1_constants;
-    int8_t *const end = out + 8;
-
-    do {
-        dense_cortex_m55_mve_s32 sums_a, bias, scaled_a, multiplier;
-
-        constants = dense_cortex_m55_mve_sums_one(STEPS, COPIES, a, constants, &sums_a);
-        bias = dense_cortex_m55_mve_load(constants);
-        multiplier = dense_cortex_m55_mve_load(constants + MULTIPLIERS);
-        sums_a = dense_cortex_m55_mve_add(sums_a, bias);
-        scaled_a = dense_cortex_m55_conv1_scaled(sums_a, multiplier);
-        dense_cortex_m55_mve_store_bytes(out, dense_cortex_m55_conv1_codes(scaled_a));
-        constants += END;
-        out += 4;
-    } while (out != end);
+    dense_cortex_m55_mve_channels(&dense_cortex_m55_conv1_blocks, NULL, dense_cortex_m55_mve_sums_one,
+        dense_cortex_m55_conv1_scaled, dense_cortex_m55_conv1_codes, NULL, NULL, NULL, 0, a, NULL,
+        dense_cortex_m55_conv1_constants, out);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

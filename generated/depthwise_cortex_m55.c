@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x6b584d72
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xfd25e7e3
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -173,15 +173,20 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 #endif
 }
 
-/* Stores the lowest bytes of the four lanes. */
-static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_store_bytes(void *to, depthwise_cortex_m55_mve_s32 v)
+/* Stores the lowest bytes of the first `count` lanes. */
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_store_bytes(void *to, depthwise_cortex_m55_mve_s32 v,
+    int32_t count)
 {
 #if DEPTHWISE_CORTEX_M55_MVE
-    vstrbq_s32((int8_t *)to, v);
+    if (count == 4) {
+        vstrbq_s32((int8_t *)to, v);
+    } else {
+        vstrbq_p_s32((int8_t *)to, v, vctp32q((uint32_t)count));
+    }
 #else
     uint8_t *const bytes = (uint8_t *)to;
 
-    for (int i = 0; i < 4; i++) {
+    for (int32_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)v.lane[i];
     }
 #endif
@@ -462,7 +467,7 @@ DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_conv1_quad(
         const depthwise_cortex_m55_mve_s32 offset = depthwise_cortex_m55_mve_load(parameters + 8);
         const depthwise_cortex_m55_mve_s32 scaled = depthwise_cortex_m55_conv1_scaled(acc, multiplier, offset);
 
-        depthwise_cortex_m55_mve_store_bytes(out, depthwise_cortex_m55_conv1_codes(scaled));
+        depthwise_cortex_m55_mve_store_bytes(out, depthwise_cortex_m55_conv1_codes(scaled), 4);
         out += CHANNELS;
     }
 }

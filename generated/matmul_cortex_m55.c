@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xb4f719a5
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x1b5b6995
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -210,7 +210,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
     "vmov %q[z][3], %q[z][1], r10, lr"
 #endif
 
-/* The same over two windows. */
+/* The same over windows a and b. */
 static MATMUL_CORTEX_M55_INLINE const int32_t *matmul_cortex_m55_mve_sums_two(int32_t steps, int32_t copies,
     const int8_t *a, const int8_t *b, const int32_t *weights, matmul_cortex_m55_mve_s32 *sums_a,
     matmul_cortex_m55_mve_s32 *sums_b)
@@ -322,15 +322,20 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 #endif
 }
 
-/* Stores the lowest bytes of the four lanes. */
-static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_store_bytes(void *to, matmul_cortex_m55_mve_s32 v)
+/* Stores the lowest bytes of the first `count` lanes. */
+static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_store_bytes(void *to, matmul_cortex_m55_mve_s32 v,
+    int32_t count)
 {
 #if MATMUL_CORTEX_M55_MVE
-    vstrbq_s32((int8_t *)to, v);
+    if (count == 4) {
+        vstrbq_s32((int8_t *)to, v);
+    } else {
+        vstrbq_p_s32((int8_t *)to, v, vctp32q((uint32_t)count));
+    }
 #else
     uint8_t *const bytes = (uint8_t *)to;
 
-    for (int i = 0; i < 4; i++) {
+    for (int32_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)v.lane[i];
     }
 #endif
@@ -365,7 +370,7 @@ static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(int8_t *y, mat
 
     matmul_cortex_m55_mve_store_bytes(y,
         matmul_cortex_m55_mve_saturate_s8(matmul_cortex_m55_mve_shift(matmul_cortex_m55_mve_add_all(scaled, offset),
-        SHIFT)));
+        SHIFT)), 4);
 }
 
 /*

@@ -40,6 +40,7 @@ FILES = (
     "dsp_planes.h",
     "dsp_winograd.h",
     "helium.h",
+    "mve_blocks.h",
     "mve_rows.h",
     "mve_depthwise.h",
     "scalar.h",

@@ -139,7 +139,8 @@ def with_layer(text: str, shared: SharedFunction, prefix: str) -> str:
 
     def passed(function: CFunction) -> str:
         body = _called(function.body, given)
-        is_own = (body != function.body or "layer->" in body) and "*const layer = " not in body  # which it is handed
+        is_named = body != function.body or "layer->" in body or "(layer, " in body
+        is_own = is_named and "*const layer = " not in body  # which it is handed
         listed = f"{parameter}, {function.listed.lstrip()}" if is_own else function.listed
         head = function.head.replace(f"{prefix.upper()}_NOINLINE ", f"{prefix.upper()}_SHARED ")
         if function.name == shared.symbol:

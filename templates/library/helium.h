@@ -168,10 +168,12 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_sums(
     "vmov %q[x][3], %q[x][1], r2, r6"
 #endif
 
-/* Sums of the four channels whose weights come next over a window; returns what follows the weights. */
-static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(
-    int32_t steps, int32_t copies, const int8_t *a, const int32_t *weights, qcgen_mve_s32 *sums)
+/* Sums of the four channels whose weights come next over window a; returns what follows the weights. */
+static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
+    const int32_t *weights, qcgen_mve_s32 *sums_a, qcgen_mve_s32 *sums_b)
 {
+    (void)b;
+    (void)sums_b;
 #if defined(QCGEN_MVE_LOOPS)
     int32_t rounds = (steps - 1) / copies;
     int8x16_t u, v; /* weights */
@@ -190,11 +192,11 @@ static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(
             : [more] "i"(steps - 1)
             : "r0", "r2", "r4", "r6", "cc", "memory");
     }
-    *sums = x;
+    *sums_a = x;
     return weights;
 #else
     (void)copies;
-    *sums = qcgen_mve_sums(a, weights, steps);
+    *sums_a = qcgen_mve_sums(a, weights, steps);
     return weights + 16 * steps;
 #endif
 }
@@ -225,7 +227,7 @@ static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(
     "vmov %q[z][3], %q[z][1], r10, lr"
 #endif
 
-/* The same over two windows. */
+/* The same over windows a and b. */
 static QCGEN_INLINE const int32_t *qcgen_mve_sums_two(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
     const int32_t *weights, qcgen_mve_s32 *sums_a, qcgen_mve_s32 *sums_b)
 {
@@ -421,29 +423,19 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_saturate_u8(qcgen_mve_s32 v)
 #endif
 }
 
-/* Stores the lowest bytes of the four lanes. */
-static QCGEN_INLINE void qcgen_mve_store_bytes(void *to, qcgen_mve_s32 v)
-{
-#if QCGEN_MVE
-    vstrbq_s32((int8_t *)to, v);
-#else
-    uint8_t *const bytes = (uint8_t *)to;
-
-    for (int i = 0; i < 4; i++) {
-        bytes[i] = (uint8_t)v.lane[i];
-    }
-#endif
-}
-
 /* Stores the lowest bytes of the first `count` lanes. */
-static QCGEN_INLINE void qcgen_mve_store_some(void *to, qcgen_mve_s32 v, uint32_t count)
+static QCGEN_INLINE void qcgen_mve_store_bytes(void *to, qcgen_mve_s32 v, int32_t count)
 {
 #if QCGEN_MVE
-    vstrbq_p_s32((int8_t *)to, v, vctp32q(count));
+    if (count == 4) {
+        vstrbq_s32((int8_t *)to, v);
+    } else {
+        vstrbq_p_s32((int8_t *)to, v, vctp32q((uint32_t)count));
+    }
 #else
     uint8_t *const bytes = (uint8_t *)to;
 
-    for (uint32_t i = 0; i < count && i < 4; i++) {
+    for (int32_t i = 0; i < count; i++) {
         bytes[i] = (uint8_t)v.lane[i];
     }
 #endif

@@ -195,7 +195,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         access = in_blocks_of_channels(
             op, setting, units, [*range(LANES, op.geometry.out_channels, LANES), op.geometry.out_channels]
         )
-    return Prepared(constants, context, scratch, certified(op, packed), access=access, folded=context.blocks.operations)
+    folded = {"mve_channels": context.blocks.operations_over(windows)}
+    return Prepared(constants, context, scratch, certified(op, packed), access=access, folded=folded)
 
 
 def _found_window(op: Conv, planned: CopiedWindow) -> FoundWindow:

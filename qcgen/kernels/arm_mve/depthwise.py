@@ -191,7 +191,6 @@ class InterleavedImage(Context):
     group_rows: int  # from one group of four rows to the next
     outside: int  # the byte outside the image
     is_unsigned: bool  # codes are uint8
-    is_narrow: bool  # fewer channels than four
     lanes: int  # channels of a vector
     has_border: bool  # some group of rows does not lie wholly on the image
     has_odd_block: bool  # blocks of sixteen leave channels over: the last one ends with them
@@ -363,7 +362,6 @@ def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
         group_rows=QUAD * columns.height.dilation,
         outside=outside,
         is_unsigned=op.x.dtype is DType.UINT8,
-        is_narrow=g.in_channels < QUAD,
         lanes=min(QUAD, g.in_channels),
         has_border=not all(columns.inside),
         has_odd_block=g.in_channels > BLOCK and g.in_channels % BLOCK > 0,

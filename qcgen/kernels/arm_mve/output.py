@@ -5,12 +5,13 @@ The constants of blocks are one stream in the order in which kernels read them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from qcgen.intervals import INT32_MAX, INT32_MIN, accumulator_interval
-from qcgen.ir.context import LayerField
+from qcgen.ir.context import LayerField, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.ir.types import DType
@@ -49,6 +50,11 @@ class MveOutput:
     high: int | None
     saturate: str
     limit: int
+
+    @property
+    def rare(self) -> str:
+        """The function of the library that stores exact codes where they are needed, "" if they never are."""
+        return "mve_guarded" if self.has_windows else "" if self.is_fast else "mve_always"
 
     @property
     def guard(self) -> int:
@@ -157,14 +163,12 @@ def parameters(op: Conv, packed: Packed) -> Parameters:
 
 @dataclass(frozen=True)
 class Lane:
-    """A window of those that are summed at the same time: its pointer's name in C, its vector's, and its outputs."""
+    """A window of those that are summed at the same time: how the names of what belongs to it end."""
 
     name: str
-    x: str
-    out: str
 
 
-LANE_A, LANE_B = Lane("a", "x", "out"), Lane("b", "z", "out + OUT_CHANNELS")
+LANE_A, LANE_B = Lane("a"), Lane("b")
 
 
 @dataclass(frozen=True)
@@ -216,54 +220,65 @@ def steps_of(terms: int) -> Steps:
 
 @dataclass(frozen=True)
 class Blocks(Steps):
-    """How ``channels`` are divided: ``whole`` of them in blocks of four, then ``rest``.
+    """How channels are divided: in blocks of four, of which the last may have less.
 
     A block's constants are its weights, ``steps`` times 16 bytes of each of its channels, four in a word; then, at so
-    many words behind the weights, the initial accumulators (0), the multipliers, offsets (``offset_at``) and the first
-    channel (``channel_at``), as far as the output step needs them: ``tail`` words; ``places`` are the enumerators
-    of those that the C uses.
+    many words behind the weights, the initial accumulators (0), the multipliers, offsets, bits of guard bands
+    (``guarded_at``) and the first channel (``channel_at``), as far as the output step needs them: ``tail`` words.
     """
 
+    mve: MveOutput
     channels: int
-    offset_at: int
+    y_bytes: int
     guarded_at: int
     channel_at: int
     tail: int
-    places: tuple[str, ...]
 
-    @property
-    def whole(self) -> int:
-        """Channels in whole blocks."""
-        return self.channels // LANES * LANES
-
-    @property
-    def rest(self) -> int:
-        """Channels that are left over."""
-        return self.channels % LANES
+    def operations_over(self, windows: Sequence[Windows]) -> float:
+        """What the library's function of all channels becomes, on average over one window and two."""
+        sums, rare = self.operations, 9 if self.mve.has_windows else 0
+        each = [sums["mve_sums_one"] + 18 if w is ONE else sums["mve_sums_two"] + 29 + rare for w in windows]
+        blocks_written = (self.channels >= LANES) + (self.channels % LANES > 0)
+        return blocks_written * sum(each) / len(each)
 
     @property
     def has_channel(self) -> bool:
         """Whether the first channel is among a block's constants."""
         return self.tail > self.channel_at
 
+    @property
+    def struct(self) -> Struct:
+        """What the library's functions take."""
+        numbers = {
+            "steps": self.steps,
+            "copies": self.copies,
+            "channels": self.channels,
+            "y_bytes": self.y_bytes,
+            "has_offsets": int(self.mve.is_fast and self.mve.offset is None),
+            "guarded": self.guarded_at if self.mve.limit else 0,
+            "channel": self.channel_at if self.has_channel else 0,
+            "words": self.tail,
+            "limit": self.mve.limit,
+        }
+        return Struct("mve_blocks", (), {name: number for name, number in numbers.items() if number})
+
 
 def blocks(op: Conv, packed: Packed) -> Blocks:
     """The blocks of a layer."""
-    g, mve = op.geometry, mve_output(op, packed)
-    sums = steps_of(g.taps)
-    offset_at = 2 * LANES if mve.is_fast else LANES
-    guarded_at = offset_at + (LANES if mve.is_fast and mve.offset is None else 0)
+    mve, sums = mve_output(op, packed), steps_of(op.geometry.taps)
+    guarded_at = LANES * (1 + mve.is_fast + (mve.is_fast and mve.offset is None))
     channel_at = guarded_at + (LANES if mve.limit else 0)
     tail = channel_at + (1 if mve.is_exact_used and packed.epilogue.output.is_per_channel else 0)
-    places = (
-        (mve.is_fast, f"MULTIPLIERS = {LANES}"),
-        (mve.is_fast and mve.offset is None, f"OFFSETS = {offset_at}"),
-        (mve.limit > 0, f"GUARDED = {guarded_at}"),
-        (tail > channel_at, f"CHANNEL = {channel_at}"),
-        (g.out_channels >= LANES, f"END = {tail}"),
+    return Blocks(
+        sums.steps,
+        sums.copies,
+        mve,
+        op.geometry.out_channels,
+        op.y.dtype.bytes,
+        guarded_at,
+        channel_at,
+        tail,
     )
-    used = tuple(text for is_used, text in places if is_used)
-    return Blocks(sums.steps, sums.copies, g.out_channels, offset_at, guarded_at, channel_at, tail, used)
 
 
 def stream(op: Conv, packed: Packed) -> Constants:

@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x1a950a42
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x7dbd8e5b
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -369,6 +369,18 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_part_alon
     }
 }
 
+/* What channels of a block of 1, 2, 4 or 6 have for themselves, two at a time: channel c as two[c % 2]. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_own(const int32_t *own, int32_t width, int32_t c,
+    int32_t *two)
+{
+    if (width == 1) {
+        two[0] = own[0];
+    }
+    if (c % 2 == 0 && c + 1 < width) {
+        constant_time_cortex_m4_dsp_two_at(own + c, &two[0], &two[1]);
+    }
+}
+
 /* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
    for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
    for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
@@ -442,11 +454,24 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static inline int8_t constant_time_cortex_m4_c
         offset) >> 5);
 }
 
-/* Exact output codes of 4 channels from m on. */
-CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact4(
-    const int32_t *sums, int8_t *out, int32_t m)
+/* Stores the outputs of a block of channels. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
+    const int32_t *own, int8_t *out)
 {
-    for (int32_t c = 0; c < 4; c++) {
+    int32_t multipliers[2];
+
+    CONSTANT_TIME_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        constant_time_cortex_m4_dsp_own(own, width, c, multipliers);
+        out[c] = constant_time_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
+    }
+}
+
+/* Exact output codes of a block of channels from m on; not inlined, which would cost loops registers. */
+CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact(const int32_t *sums, int32_t width,
+    int8_t *out, int32_t m)
+{
+    for (int32_t c = 0; c < width; c++) {
         out[c] = constant_time_cortex_m4_conv1_requantize(sums[c], m + c);
     }
 }
@@ -468,20 +493,13 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
     constant_time_cortex_m4_dsp_starts(&constants, 4, a);
     constant_time_cortex_m4_dsp_words_s8(constant_time_cortex_m4_conv1_quad4, x, 2, &constants, a);
     constant_time_cortex_m4_dsp_part_shared(a[4], 4, a, a);
-    if (!CONSTANT_TIME_CORTEX_M4_RARELY(constants[4] >= 0)) { /* no channel has a guard band */
-        int32_t multipliers[4];
-
-        constant_time_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-        out[0] = constant_time_cortex_m4_conv1_code(a[0], multipliers[0]);
-        out[1] = constant_time_cortex_m4_conv1_code(a[1], multipliers[1]);
-        constant_time_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-        out[2] = constant_time_cortex_m4_conv1_code(a[2], multipliers[2]);
-        out[3] = constant_time_cortex_m4_conv1_code(a[3], multipliers[3]);
-    } else {
+    if (CONSTANT_TIME_CORTEX_M4_RARELY(constants[4] >= 0)) { /* some channel has a guard band */
         int32_t sums[4];
 
         constant_time_cortex_m4_dsp_part_alone(0, 4, a, sums);
-        constant_time_cortex_m4_conv1_exact4(sums, out, constants[4]);
+        constant_time_cortex_m4_conv1_exact(sums, 4, out, constants[4]);
+    } else {
+        constant_time_cortex_m4_conv1_outputs(a, 4, constants, out);
     }
     return a[4];
 }

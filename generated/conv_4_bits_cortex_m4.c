@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x31c0568a
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x665db327
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -456,14 +456,17 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_window(
     conv_4_bits_cortex_m4_dsp_window_of_words_s8(&conv_4_bits_cortex_m4_conv1_windows, x, pixel, -12, 8, pairs);
 }
 
-/* conv_4_bits_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_two_codes(
-    int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+/* Stores the outputs of a block of channels for two pixels. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
+    const int32_t *own, int8_t *out)
 {
     enum { NEXT = 8 }; /* the second pixel's output */
 
-    out[0] = conv_4_bits_cortex_m4_conv1_code(a, multiplier);
-    out[NEXT] = conv_4_bits_cortex_m4_conv1_code(b, multiplier);
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        out[c] = conv_4_bits_cortex_m4_conv1_code(a[c], own[c]);
+        out[NEXT + c] = conv_4_bits_cortex_m4_conv1_code(a[width + c], own[c]);
+    }
 }
 
 /* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
@@ -502,10 +505,7 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_channels4
         int32_t a[8];
 
         constants = conv_4_bits_cortex_m4_conv1_sums4(pairs, constants, shared, a);
-        conv_4_bits_cortex_m4_conv1_two_codes(a[0], a[4], constants[0], out);
-        conv_4_bits_cortex_m4_conv1_two_codes(a[1], a[4 + 1], constants[1], out + 1);
-        conv_4_bits_cortex_m4_conv1_two_codes(a[2], a[4 + 2], constants[2], out + 2);
-        conv_4_bits_cortex_m4_conv1_two_codes(a[3], a[4 + 3], constants[3], out + 3);
+        conv_4_bits_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
     } while (out != out_end);

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xed82d926
+#if CONV_CORTEX_M4_HEADER_ID != 0xe0cc4d6a
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -371,6 +371,17 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_part_shared(int32_t common,
     }
 }
 
+/* What channels of a block of 1, 2, 4 or 6 have for themselves, two at a time: channel c as two[c % 2]. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_own(const int32_t *own, int32_t width, int32_t c, int32_t *two)
+{
+    if (width == 1) {
+        two[0] = own[0];
+    }
+    if (c % 2 == 0 && c + 1 < width) {
+        conv_cortex_m4_dsp_two_at(own + c, &two[0], &two[1]);
+    }
+}
+
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a,
     int32_t *b)
@@ -447,13 +458,19 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_window_at_border(
     conv_cortex_m4_dsp_gather_s8(&conv_cortex_m4_conv1_windows, x, row, column, -12, gathered, pairs);
 }
 
-/* conv_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_two_codes(int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+/* Stores the outputs of a block of channels for two pixels. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *own,
+    int8_t *out)
 {
     enum { NEXT = 4 }; /* the second pixel's output */
+    int32_t multipliers[2];
 
-    out[0] = conv_cortex_m4_conv1_code(a, multiplier);
-    out[NEXT] = conv_cortex_m4_conv1_code(b, multiplier);
+    CONV_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        conv_cortex_m4_dsp_own(own, width, c, multipliers);
+        out[c] = conv_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
+        out[NEXT + c] = conv_cortex_m4_conv1_code(a[width + c], multipliers[c % 2]);
+    }
 }
 
 /* Computes 4 output channels of two pixels; returns the constants of the next ones. */
@@ -465,14 +482,7 @@ static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
     conv_cortex_m4_dsp_starts_of_two(&constants, 4, a);
     conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step_shared_4, 6, &xs, &constants, a, a + 4);
     conv_cortex_m4_dsp_part_shared(0, 8, a, a);
-    int32_t multipliers[4];
-
-    conv_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-    conv_cortex_m4_conv1_two_codes(a[0], a[4], multipliers[0], out);
-    conv_cortex_m4_conv1_two_codes(a[1], a[4 + 1], multipliers[1], out + 1);
-    conv_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-    conv_cortex_m4_conv1_two_codes(a[2], a[4 + 2], multipliers[2], out + 2);
-    conv_cortex_m4_conv1_two_codes(a[3], a[4 + 3], multipliers[3], out + 3);
+    conv_cortex_m4_conv1_outputs(a, 4, constants, out);
     constants += 4;
     return constants;
 }

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x08091044
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xbdc0b786
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -298,6 +298,18 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts_less
     }
 }
 
+/* What channels of a block of 1, 2, 4 or 6 have for themselves, two at a time: channel c as two[c % 2]. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_own(const int32_t *own, int32_t width, int32_t c,
+    int32_t *two)
+{
+    if (width == 1) {
+        two[0] = own[0];
+    }
+    if (c % 2 == 0 && c + 1 < width) {
+        dense_4_bits_cortex_m4_dsp_two_at(own + c, &two[0], &two[1]);
+    }
+}
+
 /* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
    for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
    for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
@@ -367,6 +379,19 @@ DENSE_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t dense_4_bits_cortex_m4_con
         offset) >> 4);
 }
 
+/* Stores the outputs of a block of channels. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
+    const int32_t *own, int8_t *out)
+{
+    int32_t multipliers[2];
+
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        dense_4_bits_cortex_m4_dsp_own(own, width, c, multipliers);
+        out[c] = dense_4_bits_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
+    }
+}
+
 /* Output channels 0 to 15, 4 at a time. */
 DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channels4(
     const int8_t *x, const int32_t *shared, int8_t *out)
@@ -380,14 +405,7 @@ DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channel
         dense_4_bits_cortex_m4_dsp_starts_less(&constants, shared, 4, a);
         dense_4_bits_cortex_m4_dsp_words_s8(dense_4_bits_cortex_m4_dsp_quad_nibbles_4, x, 2, &constants, a);
         dense_4_bits_cortex_m4_dsp_part_nibbles(4, a, a);
-        int32_t multipliers[4];
-
-        dense_4_bits_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-        out[0] = dense_4_bits_cortex_m4_conv1_code(a[0], multipliers[0]);
-        out[1] = dense_4_bits_cortex_m4_conv1_code(a[1], multipliers[1]);
-        dense_4_bits_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-        out[2] = dense_4_bits_cortex_m4_conv1_code(a[2], multipliers[2]);
-        out[3] = dense_4_bits_cortex_m4_conv1_code(a[3], multipliers[3]);
+        dense_4_bits_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
     } while (out != out_end);

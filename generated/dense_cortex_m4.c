@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x43e13800
+#if DENSE_CORTEX_M4_HEADER_ID != 0x8aa91ea2
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -399,6 +399,17 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_part_shared(int32_t commo
     }
 }
 
+/* What channels of a block of 1, 2, 4 or 6 have for themselves, two at a time: channel c as two[c % 2]. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_own(const int32_t *own, int32_t width, int32_t c, int32_t *two)
+{
+    if (width == 1) {
+        two[0] = own[0];
+    }
+    if (c % 2 == 0 && c + 1 < width) {
+        dense_cortex_m4_dsp_two_at(own + c, &two[0], &two[1]);
+    }
+}
+
 /* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
    for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
    for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
@@ -465,6 +476,19 @@ DENSE_CORTEX_M4_CODE_ATTR static inline int8_t dense_cortex_m4_conv1_code(int32_
     return (int8_t)dense_cortex_m4_dsp_saturate_s8(dense_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
+/* Stores the outputs of a block of channels. */
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *own,
+    int8_t *out)
+{
+    int32_t multipliers[2];
+
+    DENSE_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        dense_cortex_m4_dsp_own(own, width, c, multipliers);
+        out[c] = dense_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
+    }
+}
+
 /* Multiplies four elements with the weights of 2 channels, and their pairs with each other. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(
     int32_t even, int32_t odd, const int32_t **constants, int32_t *a)
@@ -482,11 +506,7 @@ DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const in
     dense_cortex_m4_dsp_starts(&constants, 2, a);
     dense_cortex_m4_dsp_words_s8(dense_cortex_m4_conv1_quad2, x, 2, &constants, a);
     dense_cortex_m4_dsp_part_shared(a[2], 2, a, a);
-    int32_t multipliers[2];
-
-    dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-    out[0] = dense_cortex_m4_conv1_code(a[0], multipliers[0]);
-    out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
+    dense_cortex_m4_conv1_outputs(a, 2, constants, out);
     return a[2];
 }
 
@@ -503,17 +523,7 @@ DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
         dense_cortex_m4_dsp_starts(&constants, 6, a);
         dense_cortex_m4_dsp_twos_of_six_s8(x, 1, &constants, a);
         dense_cortex_m4_dsp_part_shared(pair_products, 6, a, a);
-        int32_t multipliers[6];
-
-        dense_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-        out[0] = dense_cortex_m4_conv1_code(a[0], multipliers[0]);
-        out[1] = dense_cortex_m4_conv1_code(a[1], multipliers[1]);
-        dense_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-        out[2] = dense_cortex_m4_conv1_code(a[2], multipliers[2]);
-        out[3] = dense_cortex_m4_conv1_code(a[3], multipliers[3]);
-        dense_cortex_m4_dsp_two_at(constants + 4, &multipliers[4], &multipliers[5]);
-        out[4] = dense_cortex_m4_conv1_code(a[4], multipliers[4]);
-        out[5] = dense_cortex_m4_conv1_code(a[5], multipliers[5]);
+        dense_cortex_m4_conv1_outputs(a, 6, constants, out);
         constants += 6;
         out += 6;
     } while (out != out_end);

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xb629a469
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x8e8484f6
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -707,8 +707,8 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_y_code(
 }
 
 /* network_within_flash_y: stores the outputs of two pixels in a channel. */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_y_two_codes(
-    int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_y_two_codes(int32_t a, int32_t b, int32_t multiplier,
+    int8_t *out)
 {
     enum { NEXT = 4 }; /* the second pixel's output */
 

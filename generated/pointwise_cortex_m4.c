@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xbe70c0f2
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xd21e5b5e
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -295,6 +295,18 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_part_alone(int32_
     }
 }
 
+/* What channels of a block of 1, 2, 4 or 6 have for themselves, two at a time: channel c as two[c % 2]. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_own(const int32_t *own, int32_t width, int32_t c,
+    int32_t *two)
+{
+    if (width == 1) {
+        two[0] = own[0];
+    }
+    if (c % 2 == 0 && c + 1 < width) {
+        pointwise_cortex_m4_dsp_two_at(own + c, &two[0], &two[1]);
+    }
+}
+
 /* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
    for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
    for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
@@ -343,6 +355,19 @@ POINTWISE_CORTEX_M4_CODE_ATTR static inline int8_t pointwise_cortex_m4_conv1_cod
     return (int8_t)pointwise_cortex_m4_dsp_saturate_s8(pointwise_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
+/* Stores the outputs of a block of channels. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
+    const int32_t *own, int8_t *out)
+{
+    int32_t multipliers[2];
+
+    POINTWISE_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        pointwise_cortex_m4_dsp_own(own, width, c, multipliers);
+        out[c] = pointwise_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
+    }
+}
+
 /* Output channels 0 to 7, 4 at a time. */
 POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
     const int8_t *x, int32_t pair_products, int8_t *out)
@@ -356,14 +381,7 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
         pointwise_cortex_m4_dsp_starts(&constants, 4, a);
         pointwise_cortex_m4_dsp_words_s8(pointwise_cortex_m4_dsp_quad_bytes_4, x, 4, &constants, a);
         pointwise_cortex_m4_dsp_part_alone(pair_products, 4, a, a);
-        int32_t multipliers[4];
-
-        pointwise_cortex_m4_dsp_two_at(constants, &multipliers[0], &multipliers[1]);
-        out[0] = pointwise_cortex_m4_conv1_code(a[0], multipliers[0]);
-        out[1] = pointwise_cortex_m4_conv1_code(a[1], multipliers[1]);
-        pointwise_cortex_m4_dsp_two_at(constants + 2, &multipliers[2], &multipliers[3]);
-        out[2] = pointwise_cortex_m4_conv1_code(a[2], multipliers[2]);
-        out[3] = pointwise_cortex_m4_conv1_code(a[3], multipliers[3]);
+        pointwise_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
     } while (out != out_end);

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x0a267180
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x14448ee6
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -206,8 +206,8 @@ SHORT_WINDOW_CORTEX_M4_CODE_ATTR static inline int8_t short_window_cortex_m4_con
 }
 
 /* short_window_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_two_codes(
-    int32_t a, int32_t b, int32_t multiplier, int8_t *out)
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_two_codes(int32_t a, int32_t b,
+    int32_t multiplier, int8_t *out)
 {
     enum { NEXT = 8 }; /* the second pixel's output */
 

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x4751643f
+#if SIZES_CORTEX_M4_HEADER_ID != 0xee40cfb4
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -643,36 +643,42 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_window(const stru
     sizes_cortex_m4_dsp_window_of_words_s8(&layer->dsp_windows, x, pixel, layer->padding, 2, pairs);
 }
 
-/* sizes_cortex_m4_shared_conv: stores the outputs of two pixels in a channel. */
-static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_two_codes(
-    int32_t a, int32_t b, int32_t multiplier, int32_t offset, int8_t *out, int32_t next)
+/* Stores the outputs of a block of channels for two pixels. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_outputs(const struct sizes_cortex_m4_shared_conv *layer,
+    const int32_t *a, int32_t width, const int32_t *own, int8_t *out)
 {
-    out[0] = sizes_cortex_m4_shared_conv_code(a, multiplier, offset);
-    out[next] = sizes_cortex_m4_shared_conv_code(b, multiplier, offset);
+    const int32_t next = layer->out_channels; /* the second pixel's output */
+    const int32_t offset = layer->offset;
+
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        out[c] = sizes_cortex_m4_shared_conv_code(a[c], own[c], offset);
+        out[next + c] = sizes_cortex_m4_shared_conv_code(a[width + c], own[c], offset);
+    }
 }
 
-/* Exact output codes of the channels of a block of 4 that have a guard band, as their `word` tells. */
-SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const struct sizes_cortex_m4_shared_conv *layer,
-    const int32_t *sums, int8_t *out, int32_t word)
+/*
+ * Exact output codes of a block of channels that have a guard band, as their `word` tells; not inlined, which would
+ * cost loops registers.
+ */
+SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact(const struct sizes_cortex_m4_shared_conv *layer,
+    const int32_t *sums, int32_t width, int8_t *out, int32_t word)
 {
-    const int32_t next = layer->out_channels;
+    const int32_t next = layer->out_channels; /* the second pixel's output */
     const int32_t offset = layer->offset;
     int32_t m = word >> 8; /* the first channel */
 
-    for (uint32_t guarded = (uint32_t)word & 255u; guarded != 0; guarded >>= 1) {
-        if ((guarded & 1u) != 0) {
-            const int32_t multiplier = layer->multiplier[m];
-
-            if (sizes_cortex_m4_shared_conv_is_near_tie(sums[0], multiplier, offset, out)) {
-                out[0] = sizes_cortex_m4_shared_conv_requantize(layer, sums[0], m);
-            }
-            if (sizes_cortex_m4_shared_conv_is_near_tie(sums[4], multiplier, offset, out + next)) {
-                out[next] = sizes_cortex_m4_shared_conv_requantize(layer, sums[4], m);
-            }
+    for (int32_t c = 0; c < width; c++) {
+        if (((uint32_t)word >> c & 1u) == 0) {
+            continue;
         }
-        sums++;
-        out++;
-        m++;
+        if (sizes_cortex_m4_shared_conv_is_near_tie(sums[c], layer->multiplier[m + c], offset, out + c)) {
+            out[c] = sizes_cortex_m4_shared_conv_requantize(layer, sums[c], m + c);
+        }
+        if (sizes_cortex_m4_shared_conv_is_near_tie(sums[width + c], layer->multiplier[m + c], offset,
+            out + next + c)) {
+            out[next + c] = sizes_cortex_m4_shared_conv_requantize(layer, sums[width + c], m + c);
+        }
     }
 }
 
@@ -694,20 +700,15 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(
     const struct sizes_cortex_m4_shared_conv *layer, const int32_t *pairs, int8_t *out)
 {
     const int32_t *constants = layer->constants;
-    const int32_t next = layer->out_channels; /* the second pixel's output */
     int8_t *const out_end = out + layer->channels4;
 
     do {
         int32_t a[8];
 
         constants = sizes_cortex_m4_shared_conv_sums4(layer, pairs, constants, a);
-        const int32_t offset = layer->offset;
-        sizes_cortex_m4_shared_conv_two_codes(a[0], a[4], constants[0], offset, out, next);
-        sizes_cortex_m4_shared_conv_two_codes(a[1], a[4 + 1], constants[1], offset, out + 1, next);
-        sizes_cortex_m4_shared_conv_two_codes(a[2], a[4 + 2], constants[2], offset, out + 2, next);
-        sizes_cortex_m4_shared_conv_two_codes(a[3], a[4 + 3], constants[3], offset, out + 3, next);
+        sizes_cortex_m4_shared_conv_outputs(layer, a, 4, constants, out);
         if (SIZES_CORTEX_M4_RARELY(constants[4] >= 0)) { /* some channel has a guard band */
-            sizes_cortex_m4_shared_conv_exact4(layer, a, out, constants[4]);
+            sizes_cortex_m4_shared_conv_exact(layer, a, 4, out, constants[4]);
         }
         constants += 5;
         out += 4;

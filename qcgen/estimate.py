@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from qcgen.ir.plan import Plan
+from qcgen.ir.plan import Call, Plan
 from qcgen.library import without_comments
 from qcgen.plan.prices import ANY_KERNEL, price
 from qcgen.render import bodies, needed
@@ -76,7 +76,7 @@ def operations(plan: Plan, *, joins: bool = True) -> tuple[float, ...]:
     ``joins``: of functions that are alike the first one counts, as gcc makes them one unless it is told not to.
     """
     texts = bodies(plan)
-    folded = {index: _named(plan.prefix, call.folded) for index, call in enumerate(plan.calls)}
+    folded = {index: _named(plan.prefix, call) for index, call in enumerate(plan.calls)}
     text = _Text(
         {None: needed(plan, texts), **{index: [text] for index, text in enumerate(texts)}}, folded, joins=joins
     )
@@ -98,9 +98,11 @@ def operations(plan: Plan, *, joins: bool = True) -> tuple[float, ...]:
     return tuple(sums)
 
 
-def _named(prefix: str, folded: Mapping[str, float]) -> dict[str, float]:
-    """The same by the names that the functions have in a file."""
-    return {f"{prefix}_{name}{kind}": count for name, count in folded.items() for kind in ("", "_s8", "_u8")}
+def _named(prefix: str, call: Call) -> dict[str, float]:
+    """Of a call what it says of the library's functions and of its own, by the names that they have in a file."""
+    own = call.symbol if call.shared is None else call.shared.symbol
+    spelt = (f"{prefix}_{{}}", f"{prefix}_{{}}_s8", f"{prefix}_{{}}_u8", f"{own}_{{}}")
+    return {each.format(name): count for name, count in call.folded.items() for each in spelt}
 
 
 class _Text:

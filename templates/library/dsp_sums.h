@@ -63,6 +63,17 @@ static QCGEN_INLINE void qcgen_dsp_part_alone(int32_t common, int32_t count, con
     }
 }
 
+/* What channels of a block of 1, 2, 4 or 6 have for themselves, two at a time: channel c as two[c % 2]. */
+static QCGEN_INLINE void qcgen_dsp_own(const int32_t *own, int32_t width, int32_t c, int32_t *two)
+{
+    if (width == 1) {
+        two[0] = own[0];
+    }
+    if (c % 2 == 0 && c + 1 < width) {
+        qcgen_dsp_two_at(own + c, &two[0], &two[1]);
+    }
+}
+
 /* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
 static QCGEN_INLINE void qcgen_dsp_add_int16(int32_t x, int32_t z, int32_t word, int32_t *a, int32_t *b)
 {

@@ -26,7 +26,16 @@ from qcgen.kernels.arm_dsp.output import (
     parameter_text,
     times,
 )
-from qcgen.kernels.arm_dsp.segment import GUARDED_BITS, Form, Segment, Tail, segment_numbers, sized, step_operations
+from qcgen.kernels.arm_dsp.segment import (
+    GUARDED_BITS,
+    Form,
+    Segment,
+    Tail,
+    output_operations,
+    segment_numbers,
+    sized,
+    step_operations,
+)
 from qcgen.kernels.arm_dsp.weights import PackedConstants, block_widths, form_of, may_pack, pack_constants
 from qcgen.kernels.arm_dsp.window import (
     AXES,
@@ -260,10 +269,16 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         (scratch,),
         certificate,
         access=access,
-        folded=step_operations(words.segments),
+        folded=_operations(context),
         passes=passes_by_two(op.geometry),
         copying=replace(context, copied_words=words.words.size),
     )
+
+
+def _operations(context: ConvContext) -> dict[str, float]:
+    """What calls of functions become that compilers unroll, on average."""
+    steps = step_operations(context.segments)
+    return steps if context.output.kind == "raw" else steps | output_operations(context.segments)
 
 
 def _is_channels_last(setting: Setting) -> bool:
@@ -297,7 +312,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         certified(op, packed),
         access=in_pixels(op, setting, blocks(prod(g.output), 2), gathers=True),
         sizes=_conv_numbers(g, packed.padding) | places,
-        folded=step_operations(segments),
+        folded=_operations(context),
         passes=passes_by_two(g),
     )
 

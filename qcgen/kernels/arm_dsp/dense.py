@@ -33,7 +33,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants
 from qcgen.kernels.arm_dsp.output import Outputs, certified, dsp_output, output_tail
-from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, segment_numbers, sized
+from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, output_operations, segment_numbers, sized
 from qcgen.kernels.arm_dsp.weights import (
     WIDTH,
     PackedConstants,
@@ -386,7 +386,8 @@ def _operations(context: DenseContext) -> dict[str, float]:
             found[join.name].append(join.words * (fixed + each * s.width + 2 * s.finds_pair_products))
     for join in context.products if context.outlines_pair_products else ():
         found[join.name].append(join.words * PRODUCTS_OPERATIONS[bool(context.element_factors)])
-    return {f"dsp_{name}": sum(each) / len(each) for name, each in found.items()}
+    joined = {f"dsp_{name}": sum(each) / len(each) for name, each in found.items()}
+    return joined if context.output.kind == "raw" else joined | output_operations(context.segments)
 
 
 def _reads_sizes(g: ConvGeometry, setting: Setting) -> bool:

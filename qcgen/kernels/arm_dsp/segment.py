@@ -23,6 +23,9 @@ GUARDED_BITS = 8
 STEP_OPERATIONS = {"int16": 7.0, "shared": 6.4, "bytes": 14.0, "nibbles": 6.4}
 """Of a step for two windows, for each channel."""
 
+OUTPUT_OPERATIONS = (3.5, 4.0)
+"""Of storing the outputs of a channel: once, and for each window."""
+
 
 @dataclass(frozen=True)
 class Tail:
@@ -130,14 +133,15 @@ class Segment(ChannelBlocks):
         return 2 * self.width
 
     @property
-    def offsets_at(self) -> int:
-        """Where in the tail offsets are."""
-        return self.width if self.tail.has_multipliers else 0
+    def owned(self) -> tuple[str, ...]:
+        """What each channel has for itself, in the tail one behind the other."""
+        parts = {"multiplier": self.tail.has_multipliers, "offset": self.tail.has_offsets}
+        return tuple(name for name, is_owned in parts.items() if is_owned)
 
     @property
     def channel_at(self) -> int:
         """Where in the tail the channel is."""
-        return self.offsets_at + (self.width if self.tail.has_offsets else 0)
+        return len(self.owned) * self.width
 
     @property
     def tail_words(self) -> int:
@@ -160,29 +164,14 @@ class Segment(ChannelBlocks):
         return GUARDED_BITS
 
     @property
-    def guarded_mask(self) -> int:
-        """The lowest ``guarded_bits`` bits of a channel's word, set."""
-        return (1 << GUARDED_BITS) - 1
-
-    @property
-    def tested(self) -> tuple[int, ...]:
-        """Which channels of a block have a guard band in some block."""
+    def tested(self) -> int:
+        """Which channels of a block have a guard band in some block: 2^c for channel c."""
         if self.tail.channel is None:
-            return ()
+            return 0
         if self.tells_guarded:
-            return tuple(self.channels)
+            return (1 << self.width) - 1
         windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)
-        return tuple(int(c) for c in np.flatnonzero(windows >= 0))
-
-    @property
-    def untested(self) -> tuple[int, ...]:
-        """The other channels of a block."""
-        return tuple(c for c in self.channels if c not in self.tested)
-
-    @property
-    def channel_twos(self) -> tuple[tuple[int, int], ...]:
-        """The channels of a block two by two, as what they have for themselves is loaded."""
-        return tuple((c, c + 1) for c in range(0, self.width - 1, 2))
+        return sum(1 << int(c) for c in np.flatnonzero(windows >= 0))
 
     @property
     def loads_in_row(self) -> bool:
@@ -201,6 +190,12 @@ def step_operations(segments: Sequence[Segment]) -> dict[str, float]:
     }
     operations = {name: [n * s.width * STEP_OPERATIONS[s.form] for s, n in each] for name, each in loops.items()}
     return {name: sum(each) / len(each) for name, each in operations.items() if each}
+
+
+def output_operations(segments: Sequence[Segment]) -> dict[str, float]:
+    """The same of calls of the function that stores the codes of a block."""
+    once, each = OUTPUT_OPERATIONS
+    return {"outputs": sum(once * s.width + each * s.sums for s in segments) / len(segments)}
 
 
 def segment_numbers(s: Segment) -> dict[str, int]:

@@ -87,6 +87,29 @@ static QCGEN_INLINE int32_t *qcgen_dsp_widen_run_s8(const int8_t *x, int32_t wor
     return pairs + 4 * rest;
 }
 
+/* Widens a window of `count` runs of neighbours: the words of all, then what they leave over, to an even number of
+   pairs. */
+static QCGEN_INLINE void qcgen_dsp_widen_runs_s8(
+    const int8_t *const *runs, int32_t count, int32_t run, int32_t *pairs)
+{
+    const int32_t left = run % 4, elements = count * left;
+    int32_t low = 0;
+
+    for (int32_t r = 0; r < count; r++) {
+        pairs = qcgen_dsp_widen_run_s8(runs[r], run / 4, 8, pairs);
+    }
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < (elements + 3) / 4 * 4; i++) {
+        const int32_t element = i < elements ? runs[i / left][run - left + i % left] : 0;
+
+        if (i % 2 == 0) {
+            low = element;
+        } else {
+            pairs[i - 1] = qcgen_dsp_pair(low, element);
+        }
+    }
+}
+
 /* Widens a window that begins at x, whose rows lie so far apart and whose columns are neighbours: the words of all
    rows, then what they leave over, to an even number of pairs. */
 static QCGEN_INLINE void qcgen_dsp_widen_rows_s8(

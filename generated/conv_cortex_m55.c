@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m55.h"
 
-#if CONV_CORTEX_M55_HEADER_ID != 0xe900a65a
+#if CONV_CORTEX_M55_HEADER_ID != 0x573a5db2
 #error "conv_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -105,7 +105,7 @@ static CONV_CORTEX_M55_INLINE conv_cortex_m55_mve_s32 conv_cortex_m55_mve_load(c
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+static CONV_CORTEX_M55_OS_INLINE int8_t *conv_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -341,8 +341,7 @@ static CONV_CORTEX_M55_INLINE void conv_cortex_m55_mve_store_bytes(void *to, con
 #endif
 }
 
-/* A node's functions: the lines of four accumulators; their codes; how close lines come to a tie, if closer than
-   `so_far`; what stores exact codes of `count` channels from m on, given what it has for itself. */
+/* A node's functions: lines of four accumulators; their codes; how close to a tie; stores exact codes from m on. */
 typedef conv_cortex_m55_mve_s32 conv_cortex_m55_mve_scaled(conv_cortex_m55_mve_s32 acc,
     conv_cortex_m55_mve_s32 multiplier, conv_cortex_m55_mve_s32 offset);
 typedef conv_cortex_m55_mve_s32 conv_cortex_m55_mve_codes(conv_cortex_m55_mve_s32 scaled);

@@ -19,7 +19,7 @@
  */
 
 /* conv_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M55_HEADER_ID 0xe900a65a
+#define CONV_CORTEX_M55_HEADER_ID 0x573a5db2
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M55_QCGEN_VERSION "0.1.0"

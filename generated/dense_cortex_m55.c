@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x04604081
+#if DENSE_CORTEX_M55_HEADER_ID != 0x572e99e5
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -100,7 +100,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_loa
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -308,8 +308,7 @@ static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_store_bytes(void *to, d
 #endif
 }
 
-/* A node's functions: the lines of four accumulators; their codes; how close lines come to a tie, if closer than
-   `so_far`; what stores exact codes of `count` channels from m on, given what it has for itself. */
+/* A node's functions: lines of four accumulators; their codes; how close to a tie; stores exact codes from m on. */
 typedef dense_cortex_m55_mve_s32 dense_cortex_m55_mve_scaled(dense_cortex_m55_mve_s32 acc,
     dense_cortex_m55_mve_s32 multiplier, dense_cortex_m55_mve_s32 offset);
 typedef dense_cortex_m55_mve_s32 dense_cortex_m55_mve_codes(dense_cortex_m55_mve_s32 scaled);

@@ -19,7 +19,7 @@
  */
 
 /* dense_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M55_HEADER_ID 0x04604081
+#define DENSE_CORTEX_M55_HEADER_ID 0x572e99e5
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M55_QCGEN_VERSION "0.1.0"

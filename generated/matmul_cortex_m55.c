@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x1b5b6995
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x6baea8c6
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -104,7 +104,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -359,8 +359,132 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
     return v;
 }
 
+/* Sums of four channels over windows a and b, or over a alone; returns what follows the weights. */
+typedef const int32_t *matmul_cortex_m55_mve_sums_over(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
+    const int32_t *weights, matmul_cortex_m55_mve_s32 *sums_a, matmul_cortex_m55_mve_s32 *sums_b);
+
+/* Two matrices of codes and their product. VMLADAV multiplies int8: codes of uint8 are taken less 128. */
+struct matmul_cortex_m55_mve_product {
+    int32_t steps, copies;                            /* of sums over the terms, in which zeros fill the last */
+    int32_t rows, columns, terms;                     /* of a and y; of b and y; of a row and of a column */
+    int32_t a_row, b_term, b_column, y_row, y_column; /* from one to the next */
+    int32_t y_bytes;                                  /* of an output */
+    int32_t a_is_unsigned, a_zero_point, b_is_unsigned, b_zero_point;
+    int32_t start; /* of a sum */
+};
+
+/* Copies a row of a, to have int8 and sixteen bytes for each vector. */
+typedef int8_t *matmul_cortex_m55_mve_copied_row(int8_t *to, const void *from, int32_t count);
+
+/* Stores what becomes of four sums that lie side by side. */
+typedef void matmul_cortex_m55_mve_product_store(void *y, matmul_cortex_m55_mve_s32 sums);
+
+/* A code. */
+static MATMUL_CORTEX_M55_INLINE int32_t matmul_cortex_m55_mve_code_at(const int8_t *codes, int32_t is_unsigned,
+    int32_t i)
+{
+    return is_unsigned ? ((const uint8_t *)codes)[i] : codes[i];
+}
+
+/* Packs four columns of b: in steps of sixteen terms of each, four terms in a word. Returns what the
+   zero point of a takes from their sums. */
+static MATMUL_CORTEX_M55_OS_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_packed_columns(
+    const struct matmul_cortex_m55_mve_product *p, const int8_t *b, int32_t *words)
+{
+    const int32_t less = p->b_is_unsigned ? 128 : 0, zero_point = p->b_zero_point - less;
+    int32_t taken[4];
+
+    for (int32_t c = 0; c < 4; c++) {
+        int32_t total = 0;
+
+        for (int32_t k = 0; k < 16 * p->steps; k += 4) {
+            uint32_t word = 0;
+
+            for (int32_t i = 0; i < 4 && (p->terms % 16 == 0 || k + i < p->terms); i++) {
+                const int32_t place = c * p->b_column + (k + i) * p->b_term;
+                const int32_t code = matmul_cortex_m55_mve_code_at(b, p->b_is_unsigned, place) - less;
+
+                total += code - zero_point;
+                word |= ((uint32_t)code & 255) << 8 * i;
+            }
+            words[k / 16 * 16 + 4 * c + k % 16 / 4] = (int32_t)word;
+        }
+        taken[c] = ((p->a_is_unsigned ? 128 : 0) - p->a_zero_point) * total;
+    }
+    return matmul_cortex_m55_mve_load(taken);
+}
+
+/* A row of a, or of its copy, with zeros behind its terms. */
+static MATMUL_CORTEX_M55_INLINE const int8_t *matmul_cortex_m55_mve_row_of(
+    const struct matmul_cortex_m55_mve_product *p, matmul_cortex_m55_mve_copied_row *copied, const int8_t *a,
+    int32_t row, int8_t *copy)
+{
+    const int8_t *const from = a + row * p->a_row;
+    int8_t *end;
+
+    if (!copied) {
+        return from;
+    }
+    end = copied(copy, from, p->terms);
+    if (p->terms % 16 > 0) {
+        (void)matmul_cortex_m55_mve_fill(end, 0, 16 * p->steps - p->terms);
+    }
+    return copy;
+}
+
+/* The product, two rows of four outputs at a time, or one if there are no more; the last ones repeat some of those
+   before them. `words` are four packed columns, what rows add to their sums, and copies of rows. */
+static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_product_of(const struct matmul_cortex_m55_mve_product *p,
+    matmul_cortex_m55_mve_sums_over *sums_over, matmul_cortex_m55_mve_copied_row *copied,
+    matmul_cortex_m55_mve_product_store *store, const void *of, const void *by, void *y, int32_t *words)
+{
+    const int8_t *const a = (const int8_t *)of, *const b = (const int8_t *)by;
+    const int32_t rows = p->rows, columns = p->columns, together = rows > 1 ? 2 : 1;
+    const int32_t b_zero_point = p->b_zero_point - (p->b_is_unsigned ? 128 : 0);
+    int32_t *const added = words + 16 * p->steps; /* where sums start, and what the zero point of b takes */
+    int8_t *const copies = (int8_t *)(added + rows);
+
+    for (int32_t row = 0; row < rows; row++) {
+        int32_t total = p->a_is_unsigned ? -128 * p->terms : 0;
+
+        for (int32_t k = 0; k < p->terms; k++) {
+            total += matmul_cortex_m55_mve_code_at(a, p->a_is_unsigned, row * p->a_row + k);
+        }
+        added[row] = p->start - b_zero_point * total;
+    }
+    for (int32_t first_column = 0; first_column < columns; first_column += 4) {
+        const int32_t column = columns % 4 == 0 || first_column < columns - 4 ? first_column : columns - 4;
+        const matmul_cortex_m55_mve_s32 taken =
+            matmul_cortex_m55_mve_packed_columns(p, b + column * p->b_column, words);
+
+        for (int32_t first_row = 0; first_row < rows; first_row += together) {
+            const int32_t row = rows % together == 0 || first_row < rows - 2 ? first_row : rows - 2;
+            const int8_t *const row_a = matmul_cortex_m55_mve_row_of(p, copied, a, row, copies);
+            const int8_t *row_b = row_a;
+            int8_t *const out = (int8_t *)y + (row * p->y_row + column * p->y_column) * p->y_bytes;
+            matmul_cortex_m55_mve_s32 sums_a, sums_b;
+
+            if (together > 1) {
+                row_b = matmul_cortex_m55_mve_row_of(p, copied, a, row + 1, copies + 16 * p->steps);
+            }
+            (void)sums_over(p->steps, p->copies, row_a, row_b, words, &sums_a, &sums_b);
+            store(out, matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_add(sums_a, taken), added[row]));
+            if (together > 1) {
+                sums_b = matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_add(sums_b, taken), added[row + 1]);
+                store(out + p->y_row * p->y_bytes, sums_b);
+            }
+        }
+    }
+}
+
+MATMUL_CORTEX_M55_CONST_ATTR static const struct matmul_cortex_m55_mve_product matmul_cortex_m55_node_sizes = {
+    .rows = 9, .columns = 7, .terms = 18, .a_row = 18, .b_term = 7, .b_column = 1, .y_row = 7, .y_column = 1,
+    .steps = 2, .copies = 1, .y_bytes = 1, .a_is_unsigned = 0, .a_zero_point = -9, .b_is_unsigned = 0,
+    .b_zero_point = 4, .start = 0,
+};
+
 /* Stores the codes of four sums: a_scale * b_scale / y_scale times a sum, rounded, and y_zero_point. */
-static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(int8_t *y, matmul_cortex_m55_mve_s32 sums)
+static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(void *y, matmul_cortex_m55_mve_s32 sums)
 {
     enum { SHIFT = 6 };
     const int32_t multiplier = 1635523584; /* in units of 2^-(SHIFT + 32) */
@@ -373,78 +497,12 @@ static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(int8_t *y, mat
         SHIFT)), 4);
 }
 
-/*
- * matmul_cortex_m55_node: four columns of b, in steps of sixteen terms of each, four terms in a word; zeros fill the
- * last step. Returns what the zero point of a takes from their sums.
- */
-MATMUL_CORTEX_M55_CODE_ATTR static matmul_cortex_m55_mve_s32 matmul_cortex_m55_node_columns(const int8_t *b,
-    int32_t *words)
-{
-    enum { TERMS = 18, WHOLE = 32, A_ZERO_POINT = -9, B_ZERO_POINT = 4, B_TERM = 7, B_COLUMN = 1 };
-    int32_t taken[4];
-
-    for (int32_t c = 0; c < 4; c++) {
-        int32_t total = 0;
-
-        for (int32_t k = 0; k < WHOLE; k += 4) {
-            uint32_t word = 0;
-
-            for (int32_t i = 0; i < 4 && k + i < TERMS; i++) {
-                const int32_t code = b[c * B_COLUMN + (k + i) * B_TERM];
-
-                total += code - B_ZERO_POINT;
-                word |= ((uint32_t)code & 255) << 8 * i;
-            }
-            words[k / 16 * 16 + 4 * c + k % 16 / 4] = (int32_t)word;
-        }
-        taken[c] = -A_ZERO_POINT * total;
-    }
-    return matmul_cortex_m55_mve_load(taken);
-}
-
-/* matmul_cortex_m55_node: one product of matrices, 2 x 4 outputs at a time. */
+/* matmul_cortex_m55_node: one product of matrices. */
 MATMUL_CORTEX_M55_NOINLINE static void matmul_cortex_m55_node_product(const int8_t *restrict a,
     const int8_t *restrict b, int8_t *restrict y, int32_t *restrict words)
 {
-    enum {
-        ROWS = 9, COLUMNS = 7, TERMS = 18, STEPS = 2, COPIES = 1, PACKED = 32, START = 0,
-        B_ZERO_POINT = 4, A_ROW = 18, B_COLUMN = 1, Y_ROW = 7, Y_COLUMN = 1,
-        ROW_BYTES = 32 /* of a copy */
-    };
-    /* to the sums of each row: where they start, and what the zero point of b takes */
-    int32_t *const added = words + PACKED;
-    int8_t *const copies = (int8_t *)(added + ROWS);
-
-    for (int32_t row = 0; row < ROWS; row++) {
-        int32_t total = 0;
-
-        for (int32_t k = 0; k < TERMS; k++) {
-            total += a[row * A_ROW + k];
-        }
-        added[row] = START - B_ZERO_POINT * total;
-    }
-    for (int32_t first_column = 0; first_column < COLUMNS; first_column += 4) {
-        const int32_t column = first_column < COLUMNS - 4 ? first_column : COLUMNS - 4;
-        const matmul_cortex_m55_mve_s32 taken = matmul_cortex_m55_node_columns(b + column * B_COLUMN, words);
-
-        for (int32_t first_row = 0; first_row < ROWS; first_row += 2) {
-            const int32_t row = first_row < ROWS - 2 ? first_row : ROWS - 2;
-            int8_t *const out = y + (row * Y_ROW + column * Y_COLUMN);
-            int8_t *const row_0 = copies;
-            int8_t *const row_1 = copies + ROW_BYTES;
-            matmul_cortex_m55_mve_s32 sums_a, sums_b;
-
-            matmul_cortex_m55_mve_fill(matmul_cortex_m55_mve_copy_s8(row_0, a + (row * A_ROW), TERMS), 0,
-                ROW_BYTES - TERMS);
-            matmul_cortex_m55_mve_fill(matmul_cortex_m55_mve_copy_s8(row_1, a + (row * A_ROW + A_ROW), TERMS), 0,
-                ROW_BYTES - TERMS);
-            (void)matmul_cortex_m55_mve_sums_two(STEPS, COPIES, row_0, row_1, words, &sums_a, &sums_b);
-            matmul_cortex_m55_node_store(out,
-                matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_add(sums_a, taken), added[row]));
-            matmul_cortex_m55_node_store(out + Y_ROW,
-                matmul_cortex_m55_mve_add_all(matmul_cortex_m55_mve_add(sums_b, taken), added[row + 1]));
-        }
-    }
+    matmul_cortex_m55_mve_product_of(&matmul_cortex_m55_node_sizes, matmul_cortex_m55_mve_sums_two,
+        matmul_cortex_m55_mve_copy_s8, matmul_cortex_m55_node_store, a, b, y, words);
 }
 
 /* node: QLinearMatMul of 2 pairs of matrices. */

@@ -41,6 +41,7 @@ FILES = (
     "dsp_winograd.h",
     "helium.h",
     "mve_blocks.h",
+    "mve_products.h",
     "mve_rows.h",
     "mve_depthwise.h",
     "scalar.h",

@@ -41,7 +41,7 @@ static QCGEN_INLINE void qcgen_mve_store(int32_t *to, qcgen_mve_s32 v)
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_s8(int8_t *to, const int8_t *from, int32_t count)
+static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -65,7 +65,7 @@ static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_s8(int8_t *to, const int8_t *from,
 }
 
 /* Copies `count` elements, 0 or more, less 128 each, which brings them to int8; returns what follows them. */
-static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_u8(int8_t *to, const uint8_t *from, int32_t count)
+static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_u8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -86,7 +86,7 @@ static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_u8(int8_t *to, const uint8_t *from
         : "lr", "memory");
 #else
     for (int32_t i = 0; i < count; i++) {
-        to[i] = (int8_t)(from[i] - 128);
+        to[i] = (int8_t)(((const uint8_t *)from)[i] - 128);
     }
 #endif
     return end;

@@ -4,8 +4,7 @@
 #include "compiler.h"
 #include "helium.h"
 
-/* A node's functions: the lines of four accumulators; their codes; how close lines come to a tie, if closer than
-   `so_far`; what stores exact codes of `count` channels from m on, given what it has for itself. */
+/* A node's functions: lines of four accumulators; their codes; how close to a tie; stores exact codes from m on. */
 typedef qcgen_mve_s32 qcgen_mve_scaled(qcgen_mve_s32 acc, qcgen_mve_s32 multiplier, qcgen_mve_s32 offset);
 typedef qcgen_mve_s32 qcgen_mve_codes(qcgen_mve_s32 scaled);
 typedef uint32_t qcgen_mve_closeness(uint32_t so_far, qcgen_mve_s32 scaled);

@@ -21,7 +21,6 @@ from qcgen.kernels.arm_mve.output import (
     TWO,
     Blocks,
     MveOutput,
-    Windows,
     blocks,
     certified,
     has_last,
@@ -154,7 +153,7 @@ class ConvContext(Context):
     image: PixelsByTwo
     mve: MveOutput
     blocks: Blocks  # of output channels
-    windows: tuple[Windows, ...]  # how many of them are summed at a time
+    windows: tuple[str, ...]  # how many of them are summed at a time
     padding: int  # the tap outside the image
 
 

@@ -12,7 +12,7 @@ from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane
-from qcgen.kernels.arm_mve.output import MveOutput, certified, mve_output, parameters
+from qcgen.kernels.arm_mve.output import MveOutput, certified, has_window, mve_output, parameters
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, signed_shift
@@ -266,13 +266,6 @@ def _vectors(packed: Packed, columns: Columns) -> Int64s:
     return quads.transpose(0, 2, 1, 3).reshape(len(quads), -1)
 
 
-def _has_window(packed: Packed, mve: MveOutput) -> Int64s:
-    """(M,): 1 for channels with a guard band, which the fast output step may miss."""
-    has_window = np.zeros(packed.bias.size, np.int64)
-    has_window[packed.epilogue.guarded if mve.has_windows else []] = 1
-    return has_window
-
-
 def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
     """Where the sums of four channels start, and what the output step reads."""
     found, meaning = [packed.bias], "initial accumulators"
@@ -284,7 +277,7 @@ def _parameters(op: Conv, packed: Packed, mve: MveOutput) -> Constants:
             found.append(output.offset)
             meaning += ", offset"
         if mve.limit:
-            found.append(-_has_window(packed, mve))
+            found.append(-has_window(packed, mve))
             meaning += ", -1 for those with a guard band"
     values = np.concatenate([_by_quads(each) for each in found], axis=1)
     return Constants("parameters", "int32_t", values, f"of each four channels: {meaning}.")
@@ -303,8 +296,8 @@ def _constants(op: Conv, packed: Packed, mve: MveOutput, columns: Columns, is_pa
         padding = np.full(BLOCK, op.x_zero_point)
         found.append(Constants("padding", op.x.dtype.c, padding, "channels of a pixel outside the image."))
     if mve.has_windows:
-        has_window = _by_quads(_has_window(packed, mve)).max(axis=1)
-        found.append(Constants("has_window", "uint8_t", has_window, "1 where one of four channels has a guard band."))
+        of_quads = _by_quads(has_window(packed, mve)).max(axis=1)
+        found.append(Constants("has_window", "uint8_t", of_quads, "1 where one of four channels has a guard band."))
     return (*found, *exact_constants(packed))
 
 

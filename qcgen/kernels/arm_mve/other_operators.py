@@ -8,50 +8,42 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import MatMul, MaxPool, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels import pooling
-from qcgen.kernels.arm_mve.output import BYTES, LANES, ONE, TWO, Steps, Windows, steps_of
+from qcgen.kernels.arm_mve.output import BYTES, LANES, steps_of
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.products import (
     Matrices,
     ProductCodes,
-    Tile,
     codes_of,
     matrices_of,
     prepare_sums,
-    tile,
     why_no_packed_product,
 )
 from qcgen.kernels.reasons import why_channels_apart
 from qcgen.kernels.windows import axes
+
+PRODUCT_OPERATIONS = 73.0  # of a product of matrices, without its sums
 
 
 @dataclass(frozen=True)
 class MatMulContext(Context):
     """A product of two computed matrices: four columns of b at a time are packed, rows of a meet them two at a time.
 
-    VMLADAV multiplies int8: from codes of uint8 ``a_less`` or ``b_less`` = 128 is taken, and from their zero points.
+    VMLADAV multiplies int8: 128 is taken from codes of uint8, and from their zero points.
     """
 
     template: ClassVar[str] = "kernels/arm_mve/matmul.c.jinja"
 
     matrices: Matrices
     codes: ProductCodes
-    start: int  # of a sum
-    a_less: int  # taken from each code of a
-    b_less: int  # taken from each code of b
-    sums: Steps  # over the terms
-    windows: Windows  # the rows that are computed together
-    down: Tile  # rows of y that are computed together
-    across: Tile  # columns of y that are computed together
-    copies: bool  # rows of a are copied, to have sixteen bytes for each vector
+    sizes: Struct
+    sums_over: str  # the primitive that sums over one row or two
+    copies: bool  # rows of a are copied, to have int8 and sixteen bytes for each vector
     copy: str  # the primitive that does it
-    row_bytes: int  # of a copy
-    padded: int  # bytes of a copy behind the terms
-    is_whole: bool  # the terms fill their vectors
     is_vector: bool  # four codes are requantized and stored at a time
     saturate: str  # the primitive that does the last of it
     output: Output
@@ -71,8 +63,7 @@ def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
     """Scratch for four packed columns, what rows add to their sums, and copies of two rows."""
     assert isinstance(op, MatMul)
     sums, steps = prepare_sums(op, setting), steps_of(op.terms)
-    matrices, tables = matrices_of(op, setting)
-    down, windows = (tile("row", matrices.rows, 2), TWO) if matrices.rows > 1 else (tile("row", 1, 1), ONE)
+    (matrices, tables), codes = matrices_of(op, setting), codes_of(op)
     row_bytes = steps.steps * BYTES
     copies = row_bytes > op.terms or op.a.dtype is DType.UINT8
     output = sums.output
@@ -82,34 +73,32 @@ def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
         and (output.low, output.high) == (op.y.dtype.low, op.y.dtype.high)
         and matrices.y_column == 1
     )
-    words = steps.words + matrices.rows
+    places = ("rows", "columns", "terms", "a_row", "b_term", "b_column", "y_row", "y_column")
+    numbers = {name: getattr(matrices, name) for name in places} | {
+        "steps": steps.steps,
+        "copies": steps.copies,
+        "y_bytes": op.y.dtype.bytes,
+        "a_is_unsigned": int(op.a.dtype is DType.UINT8),
+        "a_zero_point": codes.a_zero_point,
+        "b_is_unsigned": int(op.b.dtype is DType.UINT8),
+        "b_zero_point": codes.b_zero_point,
+        "start": sums.start,
+    }
     context = MatMulContext(
         matrices=matrices,
-        codes=codes_of(op),
-        start=sums.start,
-        a_less=_less(op.a.dtype),
-        b_less=_less(op.b.dtype),
-        sums=steps,
-        windows=windows,
-        down=down,
-        across=tile("column", matrices.columns, LANES),
+        codes=codes,
+        sizes=Struct("mve_product", (), numbers),
+        sums_over="mve_sums_two" if matrices.rows > 1 else "mve_sums_one",
         copies=copies,
         copy="mve_copy_u8" if op.a.dtype is DType.UINT8 else "mve_copy_s8",
-        row_bytes=row_bytes,
-        padded=row_bytes - op.terms,
-        is_whole=row_bytes == op.terms,
         is_vector=is_vector,
         saturate="mve_saturate_u8" if op.y.dtype is DType.UINT8 else "mve_saturate_s8",
         output=output,
     )
-    size = 4 * words + (len(windows.lanes) * row_bytes if copies else 0)
+    size = 4 * (steps.words + matrices.rows) + (min(matrices.rows, 2) * row_bytes if copies else 0)
     constants = (*tables, *sums.epilogue.constants)
-    return Prepared(constants, context, (Scratch(size, 4),), sums.certificate, folded=steps.operations)
-
-
-def _less(dtype: DType) -> int:
-    """What is taken from codes to make them int8."""
-    return 128 if dtype is DType.UINT8 else 0
+    folded = {"mve_product_of": PRODUCT_OPERATIONS + steps.operations[context.sums_over]}
+    return Prepared(constants, context, (Scratch(size, 4),), sums.certificate, folded=folded)
 
 
 MATMUL = Kernel("arm_mve/matmul", MatMulContext, frozenset({"mve"}), why_not_matmul, prepare_matmul)

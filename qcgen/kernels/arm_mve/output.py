@@ -64,14 +64,10 @@ class MveOutput:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What the output step needs of each channel, (M,); ``offset`` is None where all channels share it.
-
-    ``channel`` holds the channel's number, or -1 if it has no guard band; None where no channel has one.
-    """
+    """What the output step needs of each channel, (M,); ``offset`` is None where all channels share it."""
 
     multiplier: Int64s
     offset: Int64s | None
-    channel: Int64s | None
 
 
 def mve_output(op: Conv, packed: Packed) -> MveOutput:
@@ -151,36 +147,23 @@ def _may_round(op: Conv, packed: Packed) -> bool:
 
 def parameters(op: Conv, packed: Packed) -> Parameters:
     """What a stream of constants holds of each channel for the fast output step."""
-    output, guarded = mve_output(op, packed), packed.epilogue.guarded
+    output = mve_output(op, packed)
     half = 1 << (output.shift - 1) if output.rounds else 0
-    channels = np.arange(packed.bias.size)
     return Parameters(
         multiplier=parameter(packed, "multiplier"),
         offset=parameter(packed, "offset") - half if output.offset is None else None,
-        channel=np.where(np.isin(channels, guarded), channels, -1) if output.has_windows else None,
     )
 
 
-@dataclass(frozen=True)
-class Lane:
-    """A window of those that are summed at the same time: how the names of what belongs to it end."""
-
-    name: str
-
-
-LANE_A, LANE_B = Lane("a"), Lane("b")
+def has_window(packed: Packed, mve: MveOutput) -> Int64s:
+    """(M,): 1 for channels with a guard band, which the fast output step may miss."""
+    found = np.zeros(packed.bias.size, np.int64)
+    found[packed.epilogue.guarded if mve.has_windows else []] = 1
+    return found
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The C functions that sum so many ``lanes`` at a time; ``number`` is "one" or "two" in their primitives' names."""
-
-    number: str
-    lanes: tuple[Lane, ...]
-
-
-ONE = Windows("one", (LANE_A,))
-TWO = Windows("two", (LANE_A, LANE_B))
+ONE, TWO = "one", "two"
+"""So many windows are summed at a time, in names of functions."""
 
 
 def has_last(pixels: int) -> bool:
@@ -223,21 +206,20 @@ class Blocks(Steps):
     """How channels are divided: in blocks of four, of which the last may have less.
 
     A block's constants are its weights, ``steps`` times 16 bytes of each of its channels, four in a word; then, at so
-    many words behind the weights, the initial accumulators (0), the multipliers, offsets, bits of guard bands
-    (``guarded_at``) and the first channel (``channel_at``), as far as the output step needs them: ``tail`` words.
+    many words behind the weights, the initial accumulators (0), the multipliers, offsets, bits of guard bands and the
+    first channel (``channel_at``), as far as the output step needs them: ``tail`` words.
     """
 
     mve: MveOutput
     channels: int
     y_bytes: int
-    guarded_at: int
     channel_at: int
     tail: int
 
-    def operations_over(self, windows: Sequence[Windows]) -> float:
+    def operations_over(self, windows: Sequence[str]) -> float:
         """What the library's function of all channels becomes, on average over one window and two."""
         sums, rare = self.operations, 9 if self.mve.has_windows else 0
-        each = [sums["mve_sums_one"] + 18 if w is ONE else sums["mve_sums_two"] + 29 + rare for w in windows]
+        each = [sums["mve_sums_one"] + 18 if w == ONE else sums["mve_sums_two"] + 29 + rare for w in windows]
         blocks_written = (self.channels >= LANES) + (self.channels % LANES > 0)
         return blocks_written * sum(each) / len(each)
 
@@ -255,7 +237,7 @@ class Blocks(Steps):
             "channels": self.channels,
             "y_bytes": self.y_bytes,
             "has_offsets": int(self.mve.is_fast and self.mve.offset is None),
-            "guarded": self.guarded_at if self.mve.limit else 0,
+            "guarded": self.channel_at - LANES if self.mve.limit else 0,
             "channel": self.channel_at if self.has_channel else 0,
             "words": self.tail,
             "limit": self.mve.limit,
@@ -266,19 +248,10 @@ class Blocks(Steps):
 def blocks(op: Conv, packed: Packed) -> Blocks:
     """The blocks of a layer."""
     mve, sums = mve_output(op, packed), steps_of(op.geometry.taps)
-    guarded_at = LANES * (1 + mve.is_fast + (mve.is_fast and mve.offset is None))
-    channel_at = guarded_at + (LANES if mve.limit else 0)
+    channel_at = LANES * (1 + mve.is_fast + (mve.is_fast and mve.offset is None) + (mve.limit > 0))
     tail = channel_at + (1 if mve.is_exact_used and packed.epilogue.output.is_per_channel else 0)
-    return Blocks(
-        sums.steps,
-        sums.copies,
-        mve,
-        op.geometry.out_channels,
-        op.y.dtype.bytes,
-        guarded_at,
-        channel_at,
-        tail,
-    )
+    channels, y_bytes = op.geometry.out_channels, op.y.dtype.bytes
+    return Blocks(sums.steps, sums.copies, mve, channels, y_bytes, channel_at, tail)
 
 
 def stream(op: Conv, packed: Packed) -> Constants:
@@ -299,10 +272,10 @@ def stream(op: Conv, packed: Packed) -> Constants:
             parts.append(_blocked(known.offset, count))
             texts.append("offsets")
         if mve.limit:
-            parts.append(-_blocked(_guarded(op, packed), count))
+            parts.append(-_blocked(has_window(packed, mve), count))
             texts.append("all bits where a channel has a guard band")
     if divided.has_channel:
-        parts.append(_first_channels(op, packed, count))
+        parts.append(_first_channels(packed, mve, count))
         texts.append("the first channel" + (", -1 if none has a guard band" if mve.is_fast else ""))
     meaning = f"of each block of four channels: {'; '.join(texts)}."
     return Constants("constants", "int32_t", np.concatenate(parts, axis=1).reshape(-1), meaning)
@@ -322,15 +295,9 @@ def _words(weights: Int64s) -> Int64s:
     return (words - INT32_MIN) % 2**32 + INT32_MIN
 
 
-def _first_channels(op: Conv, packed: Packed, count: int) -> Int64s:
+def _first_channels(packed: Packed, mve: MveOutput, count: int) -> Int64s:
     """(blocks, 1): the number of each block's first channel; -1 if the fast output step serves all of them."""
     first = np.arange(count)[:, None] * LANES
-    if not mve_output(op, packed).has_windows:
+    if not mve.has_windows:
         return first
-    return np.where(_blocked(_guarded(op, packed), count).any(axis=1, keepdims=True), first, -1)
-
-
-def _guarded(op: Conv, packed: Packed) -> Int64s:
-    """(M,): 1 where a channel has a guard band, 0 elsewhere."""
-    channel = parameters(op, packed).channel
-    return np.zeros(op.geometry.out_channels, np.int64) if channel is None else (channel >= 0).astype(np.int64)
+    return np.where(_blocked(has_window(packed, mve), count).any(axis=1, keepdims=True), first, -1)

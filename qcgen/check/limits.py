@@ -8,12 +8,12 @@ from math import isinf, prod
 import numpy as np
 
 from qcgen import arithmetic
-from qcgen.check.node import AGAIN, CODES, EIGHT_BITS, Q8, Extra, NodeView, not_positive
+from qcgen.check.node import AGAIN, EIGHT_BITS, Extra, NodeView, not_positive
 from qcgen.errors import Problem
 from qcgen.geometry import AUTO_PADS, COORDINATES
 from qcgen.infer.facts import counted, shape_text
 from qcgen.ir.graph import element_type
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import CODES, Q8, Array, DType
 
 MAX_TAPS = 2**14
 """The most elements of a window of codes that are averaged."""
@@ -192,7 +192,7 @@ def is_nearest(view: NodeView) -> Iterator[Problem]:
 
 def _is_image_of_codes(view: NodeView) -> bool:
     x, y = view.fixed_shape(0), view.graph.value(view.node.outputs[0]).fixed_shape
-    if view.dtype(0) not in (DType.INT8, DType.UINT8) or view.node.version < 11 or x is None or y is None:
+    if view.dtype(0) not in Q8 or view.node.version < 11 or x is None or y is None:
         return False
     mode = view.node.attributes.get("coordinate_transformation_mode")
     return len(x) == 4 and (x[0], x[3]) == (y[0], y[3]) and not view.has("axes") and mode != "tf_half_pixel_for_nn"

@@ -15,7 +15,7 @@ from qcgen.infer import Problems
 from qcgen.infer.facts import AGAIN as CORRECT
 from qcgen.infer.facts import Shape, counted, shape_text
 from qcgen.ir.graph import Attribute, Graph, Node, Value
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import CODES, Q8, Array, DType
 from qcgen.options import spelt
 from qcgen.schemas import NEWEST_READ, OLDEST, AttrType, version_at, versions
 
@@ -94,9 +94,7 @@ def of_onnx(op_type: str) -> Signature:
 
 Types = tuple[DType, ...]
 
-Q8: Types = (DType.INT8, DType.UINT8)
 FLOAT: Types = (DType.FLOAT32,)
-CODES: Types = (*Q8, DType.INT16, DType.UINT16)
 CODES_OR_FLOAT: Types = (*CODES, *FLOAT)
 
 NARROW_AND_WIDE: Types = (DType.INT16, DType.UINT16, DType.INT32)

@@ -21,14 +21,12 @@ from qcgen.check.limits import (
     one_of,
 )
 from qcgen.check.node import (
-    CODES,
     CODES_OR_FLOAT,
     FLOAT,
     INTEGER,
     INTEGERS,
     NUMBER,
     NUMBERS,
-    Q8,
     TEXT,
     TEXTS,
     NodeView,
@@ -44,7 +42,7 @@ from qcgen.geometry import ACTIVATIONS, AUTO_PADS, CONVOLUTIONS, NHWC_DOMAIN, Co
 from qcgen.infer import DIRECTIONS, DYNAMIC_LSTM
 from qcgen.infer.facts import counted, shape_text
 from qcgen.intervals import INT32_MAX
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import CODES, Q8, Array, DType
 
 # Rules of the layers that have weights: convolutions, products of matrices, recurrent layers.
 

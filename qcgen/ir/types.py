@@ -49,7 +49,7 @@ class DType(Enum):
     @property
     def is_quantized(self) -> bool:
         """Whether this is one of the two types of quantized activations and weights."""
-        return self in (DType.INT8, DType.UINT8)
+        return self in Q8
 
     @property
     def is_16_bit(self) -> bool:
@@ -59,7 +59,7 @@ class DType(Enum):
     @property
     def is_code(self) -> bool:
         """Whether this is a type of quantized activations, of 8 or of 16 bits."""
-        return self.is_quantized or self.is_16_bit
+        return self in CODES
 
     @property
     def is_float(self) -> bool:
@@ -80,6 +80,13 @@ class DType(Enum):
     def of(array: Array) -> DType:
         """The type of a numpy array's elements."""
         return _type_of(array.dtype)
+
+
+Q8 = (DType.INT8, DType.UINT8)
+"""The types of codes of 8 bits."""
+
+CODES = (*Q8, DType.INT16, DType.UINT16)
+"""The types of activations that are quantized."""
 
 
 @cache

@@ -11,11 +11,8 @@ from qcgen.arithmetic import exact_multiplier, requantization_scale
 from qcgen.intervals import accumulators
 from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Conv, Float32s, Lookup, Requantize, RoundOnce, Tensor
-from qcgen.ir.types import Array, DType
-from qcgen.lower.source import Q8, Source, quantization_of
-
-CODES = (*Q8, DType.INT16, DType.UINT16)
-"""The types of activations that are quantized."""
+from qcgen.ir.types import CODES, Q8, Array, DType
+from qcgen.lower.source import Source, quantization_of
 
 SPELT_WITH_CODES = {
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSoftmax"), 3),

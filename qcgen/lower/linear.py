@@ -30,7 +30,7 @@ from qcgen.ir.program import (
     Transpose,
     ZeroPointCorrection,
 )
-from qcgen.ir.types import Array, DType, Layout
+from qcgen.ir.types import Q8, Array, DType, Layout
 from qcgen.lower.codes import (
     are_wide,
     codes_of,
@@ -47,7 +47,7 @@ from qcgen.lower.codes import (
     product_of_codes,
     read_codes,
 )
-from qcgen.lower.source import Q8, Source, quantization_of, tensor_of
+from qcgen.lower.source import Source, quantization_of, tensor_of
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 

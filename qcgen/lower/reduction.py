@@ -37,10 +37,10 @@ from qcgen.ir.program import (
     TopK,
     Transpose,
 )
-from qcgen.ir.types import DType, Layout
+from qcgen.ir.types import Q8, DType, Layout
 from qcgen.lower.codes import are_wide, ends_of, narrow_ends, of_type
 from qcgen.lower.linear import channels_of, cropped, geometry_of, spatial
-from qcgen.lower.source import Q8, Source, quantization_of
+from qcgen.lower.source import Source, quantization_of
 
 
 def lower_max_pool(source: Source) -> tuple[Operator, ...]:

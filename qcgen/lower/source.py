@@ -11,9 +11,6 @@ from qcgen.ir.graph import Graph, Node, fresh
 from qcgen.ir.program import Tensor
 from qcgen.ir.types import Array, DType, Layout
 
-Q8 = (DType.INT8, DType.UINT8)
-"""The types of codes of 8 bits."""
-
 
 @dataclass(frozen=True)
 class Source:

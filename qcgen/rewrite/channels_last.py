@@ -15,7 +15,7 @@ import numpy as np
 
 from qcgen.infer.facts import integers
 from qcgen.ir.graph import Graph, Node
-from qcgen.ir.types import DType
+from qcgen.ir.types import Q8, DType
 from qcgen.rewrite.quantization import dequantized, quantizer
 from qcgen.rewrite.wiring import Change, Steps, Wiring
 
@@ -130,7 +130,7 @@ def reduce_before(orders: Mapping[str, Perm], wiring: Wiring, node: Node) -> Cha
 
 def _is_linear_resize(graph: Graph, node: Node) -> bool:
     is_linear = (node.domain, node.op_type, node.attributes.get("mode")) == ("", "Resize", "linear")
-    return is_linear and graph.value(node.input(0)).dtype in (DType.INT8, DType.UINT8)
+    return is_linear and graph.value(node.input(0)).dtype in Q8
 
 
 def _one_by_one(graph: Graph) -> Iterator[tuple[Node, str, list[str], list[str]]]:
@@ -262,7 +262,7 @@ class _Transpositions:
         if node.op_type.startswith("Reduce") or node.op_type in ("Squeeze", "Unsqueeze"):
             given = self._graph.constants.get(node.input(1), given)
         try:
-            return None if given is None else integers(np.atleast_1d(np.asarray(given)))
+            return None if given is None else integers(given)
         except (TypeError, ValueError):  # check refuses it
             return None
 

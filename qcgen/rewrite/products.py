@@ -9,7 +9,7 @@ from string import ascii_letters
 import numpy as np
 
 from qcgen.ir.graph import Node
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import Q8, Array, DType
 from qcgen.rewrite.quantization import dequantized, is_quantize, quantization_of
 from qcgen.rewrite.wiring import CAST_TO_FLOAT, Change, Steps, Wiring
 
@@ -322,7 +322,7 @@ def sum_up_codes(wiring: Wiring, node: Node) -> Change | None:
         return None
     makers = [wiring.graph.dequantizer(name) for name in node.inputs]
     found = [quantization_of(wiring, maker) for maker in makers if maker is not None and not maker.in_float]
-    ends = [by for by in found if by is not None and by.dtype in (DType.INT8, DType.UINT8)]
+    ends = [by for by in found if by is not None and by.dtype in Q8]
     if len(ends) < 2 or [by.dtype for by in ends] == [DType.INT8, DType.UINT8] or not ends[0].is_per_tensor:
         return None
     a, b = (maker.inputs[0] for maker in makers if maker is not None)

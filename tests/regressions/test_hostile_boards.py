@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from marks import some_at_first
 
-import qcgen
+import qcgen.cli.artifacts
 from qcgen.cli import main
 from qcgen.compiler import compile_graph
 from qcgen.errors import BoardFailed

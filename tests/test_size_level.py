@@ -31,7 +31,6 @@ ABOVE: dict[tuple[str, str], Mapping[str, float]] = {
     ("cortex-m0", "ResNet8"): {"portable/quantized_binary": 1.24, "scalar/dense": 1.06, "portable/softmax": 1.2},
     ("cortex-m0", "keyword spotting"): {"portable/global_average_pool": 1.13, "portable/softmax": 1.32},
     ("cortex-m3", "digits, int8"): {
-        "scalar/winograd": 1.06,
         "scalar/depthwise": 1.07,
         "portable/quantized_binary": 1.08,
     },

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x6baea8c6
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xb6155b79
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -477,12 +477,6 @@ static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_product_of(const stru
     }
 }
 
-MATMUL_CORTEX_M55_CONST_ATTR static const struct matmul_cortex_m55_mve_product matmul_cortex_m55_node_sizes = {
-    .rows = 9, .columns = 7, .terms = 18, .a_row = 18, .b_term = 7, .b_column = 1, .y_row = 7, .y_column = 1,
-    .steps = 2, .copies = 1, .y_bytes = 1, .a_is_unsigned = 0, .a_zero_point = -9, .b_is_unsigned = 0,
-    .b_zero_point = 4, .start = 0,
-};
-
 /* Stores the codes of four sums: a_scale * b_scale / y_scale times a sum, rounded, and y_zero_point. */
 static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(void *y, matmul_cortex_m55_mve_s32 sums)
 {
@@ -501,8 +495,14 @@ static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_node_store(void *y, matmu
 MATMUL_CORTEX_M55_NOINLINE static void matmul_cortex_m55_node_product(const int8_t *restrict a,
     const int8_t *restrict b, int8_t *restrict y, int32_t *restrict words)
 {
-    matmul_cortex_m55_mve_product_of(&matmul_cortex_m55_node_sizes, matmul_cortex_m55_mve_sums_two,
-        matmul_cortex_m55_mve_copy_s8, matmul_cortex_m55_node_store, a, b, y, words);
+    MATMUL_CORTEX_M55_CONST_ATTR static const struct matmul_cortex_m55_mve_product sizes = {
+        .rows = 9, .columns = 7, .terms = 18, .a_row = 18, .b_term = 7, .b_column = 1, .y_row = 7, .y_column = 1,
+        .steps = 2, .copies = 1, .y_bytes = 1, .a_is_unsigned = 0, .a_zero_point = -9, .b_is_unsigned = 0,
+        .b_zero_point = 4, .start = 0,
+    };
+
+    matmul_cortex_m55_mve_product_of(&sizes, matmul_cortex_m55_mve_sums_two, matmul_cortex_m55_mve_copy_s8,
+        matmul_cortex_m55_node_store, a, b, y, words);
 }
 
 /* node: QLinearMatMul of 2 pairs of matrices. */

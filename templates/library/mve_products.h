@@ -75,7 +75,8 @@ static QCGEN_INLINE const int8_t *qcgen_mve_row_of(
 /* The product, two rows of four outputs at a time, or one if there are no more; the last ones repeat some of those
    before them. `words` are four packed columns, what rows add to their sums, and copies of rows. */
 static QCGEN_INLINE void qcgen_mve_product_of(const struct qcgen_mve_product *p, qcgen_mve_sums_over *sums_over,
-    qcgen_mve_copied_row *copied, qcgen_mve_product_store *store, const void *of, const void *by, void *y, int32_t *words)
+    qcgen_mve_copied_row *copied, qcgen_mve_product_store *store, const void *of, const void *by, void *y,
+    int32_t *words)
 {
     const int8_t *const a = (const int8_t *)of, *const b = (const int8_t *)by;
     const int32_t rows = p->rows, columns = p->columns, together = rows > 1 ? 2 : 1;

@@ -41,6 +41,12 @@ def scalar(value, dtype=np.float32):
     return np.array(value, dtype)
 
 
+def coded(name, spec=None, dtype="int8"):
+    """Codes, constant or of a declared shape, their scale and their zero point; these two alone of an output."""
+    parameters = {f"{name}s": scalar(1), f"{name}z": scalar(0, dtype)}
+    return parameters if spec is None else {name: spec, **parameters}
+
+
 W = np.zeros((6, 3, 3, 2), np.float32)
 IMAGE = (F, (2, 3, 11, 8))
 POOL = {"kernel_shape": [3, 2]}
@@ -79,12 +85,7 @@ CASES = {
     "reduce mean of all": ("ReduceMean", {"x": IMAGE}, {}, 13),
     "reduce mean of none": ("ReduceMean", {"x": IMAGE}, {"noop_with_empty_axes": 1}, 18),
     "add broadcast": ("Add", {"a": (F, (2, 1, 4)), "b": (F, (3, 1))}, {}, 13),
-    "mul scalar": (
-        "Mul",
-        {"a": (F, (2, 3)), "b": scalar(2)},
-        {},
-        13,
-    ),
+    "mul scalar": ("Mul", {"a": (F, (2, 3)), "b": scalar(2)}, {}, 13),
     "sub": ("Sub", {"a": ("int32", (4,)), "b": ("int32", (4,))}, {}, 13),
     "div": ("Div", {"a": (F, (4,)), "b": (F, (1,))}, {}, 13),
     "matmul": ("MatMul", {"a": (F, (5, 1, 2, 3)), "b": (F, (4, 3, 7))}, {}, 13),
@@ -146,16 +147,7 @@ CASES = {
     "dequantize": ("DequantizeLinear", {"x": ("int8", (2, 3)), "s": scalar(1)}, {}, 13),
     "qlinear matmul": (
         "QLinearMatMul",
-        {
-            "a": ("uint8", (2, 3)),
-            "as": scalar(1),
-            "az": scalar(0, np.uint8),
-            "b": ("int8", (3, 5)),
-            "bs": scalar(1),
-            "bz": scalar(0, np.int8),
-            "ys": scalar(1),
-            "yz": scalar(0, np.uint8),
-        },
+        {**coded("a", ("uint8", (2, 3)), "uint8"), **coded("b", ("int8", (3, 5))), **coded("y", dtype="uint8")},
         {},
         21,
     ),
@@ -180,84 +172,46 @@ def test_an_operator_is_inferred_as_onnx_infers_it(name):
 
 
 QUANTIZED = {"s": scalar(1), "z": scalar(0, np.int8)}
-A = {"a": ("int8", (2, 1, 4)), "as": scalar(1), "az": scalar(0, np.int8)}
-B = {"b": ("int8", (3, 1)), "bs": scalar(1), "bz": scalar(0, np.int8)}
-C = {"cs": scalar(1), "cz": scalar(0, np.int8)}
-X = {"x": ("int8", (2, 3, 8, 8)), "xs": scalar(1), "xz": scalar(0, np.int8)}
+BOTH = {**coded("a", ("int8", (2, 1, 4))), **coded("b", ("int8", (3, 1))), **coded("c")}
+IN = {**coded("x", ("int8", (2, 3, 8, 8))), **coded("c")}
+PRODUCT = coded("a", ("uint8", (1, 8)), "uint8")
 
 # Operators that onnx does not know: operator, domain, operands, attributes, type and shape.
 MORE_CASES = {
-    "qlinear add": ("QLinearAdd", MICROSOFT, {**A, **B, **C}, {}, "int8", (2, 3, 4)),
-    "qlinear mul": ("QLinearMul", MICROSOFT, {**A, **B, **C}, {}, "int8", (2, 3, 4)),
+    "qlinear add": ("QLinearAdd", MICROSOFT, BOTH, {}, "int8", (2, 3, 4)),
+    "qlinear mul": ("QLinearMul", MICROSOFT, BOTH, {}, "int8", (2, 3, 4)),
     "qlinear concat": (
         "QLinearConcat",
         MICROSOFT,
-        {
-            **C,
-            "p": ("int8", (1, 2, 3)),
-            "ps": scalar(1),
-            "pz": scalar(0),
-            "q": ("int8", (1, 5, 3)),
-            "qs": scalar(1),
-            "qz": scalar(0),
-        },
+        {**coded("c"), **coded("p", ("int8", (1, 2, 3))), **coded("q", ("int8", (1, 5, 3)))},
         {"axis": 1},
         "int8",
         (1, 7, 3),
     ),
-    "qlinear global average pool": ("QLinearGlobalAveragePool", MICROSOFT, {**X, **C}, {}, "int8", (2, 3, 1, 1)),
+    "qlinear global average pool": ("QLinearGlobalAveragePool", MICROSOFT, IN, {}, "int8", (2, 3, 1, 1)),
     "the same, channels last": (
-        "QLinearGlobalAveragePool",
-        MICROSOFT,
-        {**X, **C},
-        {"channels_last": 1},
-        "int8",
-        (2, 1, 1, 8),
+        *("QLinearGlobalAveragePool", MICROSOFT, IN, {"channels_last": 1}, "int8", (2, 1, 1, 8)),
     ),
     "qlinear average pool": (
         "QLinearAveragePool",
         MICROSOFT,
-        {**X, **C},
+        IN,
         {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
         "int8",
         (2, 3, 4, 4),
     ),
-    "qlinear sigmoid": ("QLinearSigmoid", MICROSOFT, {**X, **C}, {}, "int8", (2, 3, 8, 8)),
-    "qlinear leaky relu": ("QLinearLeakyRelu", MICROSOFT, {**X, **C}, {"alpha": 0.1}, "int8", (2, 3, 8, 8)),
-    "qlinear softmax": ("QLinearSoftmax", MICROSOFT, {**X, **C}, {"axis": 1, "opset": 13}, "int8", (2, 3, 8, 8)),
+    "qlinear sigmoid": ("QLinearSigmoid", MICROSOFT, IN, {}, "int8", (2, 3, 8, 8)),
+    "qlinear leaky relu": ("QLinearLeakyRelu", MICROSOFT, IN, {"alpha": 0.1}, "int8", (2, 3, 8, 8)),
+    "qlinear softmax": ("QLinearSoftmax", MICROSOFT, IN, {"axis": 1, "opset": 13}, "int8", (2, 3, 8, 8)),
     "qgemm": (
         "QGemm",
         MICROSOFT,
-        {
-            "a": ("uint8", (1, 8)),
-            "as": scalar(1),
-            "az": scalar(0, np.uint8),
-            "b": np.zeros((4, 8), np.int8),
-            "bs": scalar(1),
-            "bz": scalar(0, np.int8),
-            "c": None,
-            "ys": scalar(1),
-            "yz": scalar(0, np.uint8),
-        },
+        {**PRODUCT, **coded("b", np.zeros((4, 8), np.int8)), "c": None, **coded("y", dtype="uint8")},
         {"transB": 1},
         "uint8",
         (1, 4),
     ),
-    "qgemm to float": (
-        "QGemm",
-        MICROSOFT,
-        {
-            "a": ("uint8", (1, 8)),
-            "as": scalar(1),
-            "az": scalar(0, np.uint8),
-            "b": np.zeros((8, 4), np.int8),
-            "bs": scalar(1),
-            "bz": scalar(0, np.int8),
-        },
-        {},
-        "float",
-        (1, 4),
-    ),
+    "qgemm to float": ("QGemm", MICROSOFT, PRODUCT | coded("b", np.zeros((8, 4), np.int8)), {}, "float", (1, 4)),
     "microsoft quantize": ("QuantizeLinear", MICROSOFT, {"x": IMAGE, **QUANTIZED}, {}, "int8", (2, 3, 11, 8)),
     "microsoft dequantize": ("DequantizeLinear", MICROSOFT, {"x": ("int8", (2,)), **QUANTIZED}, {}, "float", (2,)),
     "max pool, channels last": ("MaxPool", NHWC, {"x": (F, (1, 9, 8, 5))}, POOL, "float", (1, 7, 7, 5)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from models import graph_model
+from onnx import TensorProto, helper
 
 ROWS, INNER, COLUMNS = 3, 40, 6
 TYPES = {"int4": (TensorProto.INT4, -8, 8), "uint4": (TensorProto.UINT4, 0, 16), "int8": (TensorProto.INT8, -128, 128)}
@@ -19,14 +20,14 @@ def model(dtype: str, block: int, between: str) -> bytes:
     element, low, high = TYPES[dtype]
     draw, blocks = np.random.RandomState(block), -(-INNER // block)
     scales = draw.uniform(0.01, 0.03, (blocks, COLUMNS)).astype(np.float32)
-    constants = [
-        helper.make_tensor("w", element, (INNER, COLUMNS), draw.randint(low, high, INNER * COLUMNS)),
-        helper.make_tensor("z", element, (blocks, COLUMNS), draw.randint(low, high, blocks * COLUMNS)),
-        numpy_helper.from_array(scales, "s"),
-        numpy_helper.from_array(np.float32(0.02), "xs"),
-        numpy_helper.from_array(np.int8(3), "xz"),
-        numpy_helper.from_array(np.float32(0.05), "ys"),
-    ]
+    constants = {
+        "w": helper.make_tensor("w", element, (INNER, COLUMNS), draw.randint(low, high, INNER * COLUMNS)),
+        "z": helper.make_tensor("z", element, (blocks, COLUMNS), draw.randint(low, high, blocks * COLUMNS)),
+        "s": scales,
+        "xs": np.float32(0.02),
+        "xz": np.int8(3),
+        "ys": np.float32(0.05),
+    }
     nodes = [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["weights"], axis=0, block_size=block)]
     if between == "codes":
         nodes += [
@@ -36,12 +37,9 @@ def model(dtype: str, block: int, between: str) -> bytes:
         ]
     else:
         nodes.append(helper.make_node("MatMul", ["x", "weights"], ["y"]))
-    kind = TensorProto.INT8 if between == "codes" else TensorProto.FLOAT
-    x, y = (helper.make_tensor_value_info(n, kind, (ROWS, size)) for n, size in (("x", INNER), ("y", COLUMNS)))
-    graph = helper.make_graph(nodes, "blocks", [x], [y], constants)
-    return bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
-    )
+    kind = "int8" if between == "codes" else "float"
+    x, y = {"x": (kind, (ROWS, INNER))}, {"y": (kind, (ROWS, COLUMNS))}
+    return bytes(graph_model(nodes, x, y, constants, opset=21, ir_version=10).SerializeToString())
 
 
 def feed(between: str) -> np.ndarray:
@@ -66,16 +64,16 @@ def network(dtype: str) -> bytes:
     """A convolution, a pointwise one and a dense layer between int8 codes."""
     element, low, high = TYPES[dtype]
     draw, zero = np.random.RandomState(5), 0 if dtype == "int4" else 7
-    nodes, constants, value = [], [numpy_helper.from_array(np.int8(3), "zero")], "x"
+    nodes, constants, value = [], {"zero": np.int8(3), "y_scale": np.float32(0.2)}, "x"
     for number, (shape, op_type, attributes) in enumerate(LAYERS):
         x, w, y = f"x{number}", f"w{number}", f"x{number + 1}"
         scales = draw.uniform(0.01, 0.02, shape[0]).astype(np.float32)
-        constants += [
-            numpy_helper.from_array(np.float32((0.02, 0.03, 0.05)[number]), f"{x}_scale"),
-            numpy_helper.from_array(scales, f"{w}_scale"),
-            helper.make_tensor(w, element, shape, draw.randint(low, high, shape).reshape(-1)),
-            helper.make_tensor(f"{w}_zero", element, shape[:1], [zero] * shape[0]),
-        ]
+        constants |= {
+            f"{x}_scale": np.float32((0.02, 0.03, 0.05)[number]),
+            f"{w}_scale": scales,
+            w: helper.make_tensor(w, element, shape, draw.randint(low, high, shape).reshape(-1)),
+            f"{w}_zero": helper.make_tensor(f"{w}_zero", element, shape[:1], [zero] * shape[0]),
+        }
         if number:
             nodes.append(helper.make_node("QuantizeLinear", [value, f"{x}_scale", "zero"], [f"{x}_codes"]))
         codes = f"{x}_codes" if number else "x"
@@ -87,13 +85,9 @@ def network(dtype: str) -> bytes:
             inputs[0] = "flat"
         nodes.append(helper.make_node(op_type, inputs, [f"{y}_sums"], **attributes))
         value = f"{y}_sums"
-    constants.append(numpy_helper.from_array(np.float32(0.2), "y_scale"))
     nodes.append(helper.make_node("QuantizeLinear", [value, "y_scale", "zero"], ["y"]))
-    x_info, y_info = (helper.make_tensor_value_info(n, TensorProto.INT8, s) for n, s in (("x", IMAGE), ("y", (1, 10))))
-    graph = helper.make_graph(nodes, "network", [x_info], [y_info], constants)
-    return bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
-    )
+    x, y = {"x": ("int8", IMAGE)}, {"y": ("int8", (1, 10))}
+    return bytes(graph_model(nodes, x, y, constants, opset=21, ir_version=10).SerializeToString())
 
 
 def images() -> list[np.ndarray]:

@@ -7,13 +7,13 @@ write what they are told, right or wrong: tests of refusals need wrong models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from qcgen.errors import ModelRejected
+from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.graph import Graph
 from qcgen.load import load
 
@@ -48,7 +48,7 @@ def graph_model(
     nodes: Sequence[NodeProto],
     inputs: Mapping[str, tuple[str, Dims | None]],
     outputs: Mapping[str, tuple[str, Dims | None] | None],
-    constants: Mapping[str, np.ndarray] | None = None,
+    constants: Mapping[str, np.ndarray | TensorProto] | None = None,
     *,
     opset: int = 13,
     opsets: Mapping[str, int] | None = None,
@@ -57,12 +57,13 @@ def graph_model(
     values: Mapping[str, tuple[str, Dims | None]] | None = None,
 ) -> ModelProto:
     """A model of these nodes. ``opsets`` are imported besides ai.onnx; ``values`` are declared inner tensors."""
+    held = constants or {}
     graph = helper.make_graph(
         list(nodes),
         name,
         [tensor_info(key, *spec) for key, spec in inputs.items()],
         [tensor_info(key, *(spec or (None, None))) for key, spec in outputs.items()],
-        [numpy_helper.from_array(array, key) for key, array in (constants or {}).items()],
+        [each if isinstance(each, TensorProto) else numpy_helper.from_array(each, key) for key, each in held.items()],
         value_info=[tensor_info(key, *spec) for key, spec in (values or {}).items()],
     )
     imports = {"": opset, **(opsets or {})}
@@ -113,9 +114,18 @@ def graph_if_spelt_well(model: ModelProto) -> Graph | None:
     try:
         return load(model)
     except ModelRejected as rejection:
-        problems = rejection.problems
-    assert all("which the model imports" in problem.what for problem in problems)
+        found = rejection.problems
+    assert all("which the model imports" in problem.what for problem in found)
     return None
+
+
+def problems(call: Callable[..., object], *given: Any, **options: Any) -> Sequence[Problem]:
+    """What is wrong with a model, by a call that refuses it."""
+    try:
+        call(*given, **options)
+    except ModelRejected as rejection:
+        return rejection.problems
+    raise AssertionError("the model is not refused")
 
 
 def qlinear_conv(

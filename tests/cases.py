@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -37,6 +37,12 @@ class Case:
     def graph(self) -> Graph:
         """The model with every type and shape, ready for compile_graph."""
         return _graph(self)
+
+
+def grouped(x_shape: Sequence[int], w_shape: Sequence[int], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with the groups that follow from the channels, which lie first unless there is a domain."""
+    group = x_shape[1] // w_shape[1]
+    return {"group": group, **options} if group > 1 and "domain" not in options else dict(options)
 
 
 @cache
@@ -84,7 +90,7 @@ def quantized(
             "y_scale": 0.25,
             "bias": added,
         }
-        return qlinear_conv(x_shape, weights, **(given | options))
+        return qlinear_conv(x_shape, weights, **(given | grouped(x_shape, w_shape, options)))
 
     return Case(name, build)
 
@@ -104,7 +110,7 @@ def integer(
         x_type, w_type = types
         weights = random_weights(w_shape, w_type, seed=crc32(name.encode())) if w is None else w
         weights = np.full_like(weights, np.iinfo(w_type).max) if full else weights
-        return conv_integer(x_shape, weights, x_type=x_type, **options)
+        return conv_integer(x_shape, weights, x_type=x_type, **grouped(x_shape, w_shape, options))
 
     return Case(name, build)
 
@@ -115,7 +121,8 @@ def real(name: str, x_shape: Sequence[int], w_shape: Sequence[int], bias: bool =
     def build() -> ModelProto:
         seed = crc32(name.encode())
         added = random_weights(w_shape[:1], "float32", seed + 1) if bias else None
-        return float_conv(x_shape, random_weights(w_shape, "float32", seed), added, **options)
+        weights = random_weights(w_shape, "float32", seed)
+        return float_conv(x_shape, weights, added, **grouped(x_shape, w_shape, options))
 
     return Case(name, build)
 
@@ -179,16 +186,16 @@ GEOMETRIES = (
     quantized("same_with_stride_beyond_kernel", (1, 2, 8, 9), (3, 2, 2, 1), auto_pad="SAME_LOWER", strides=[5, 3]),
     quantized("valid", (1, 2, 8, 7), (3, 2, 4, 3), U8S8, auto_pad="VALID", strides=[1, 2]),
     quantized("batch_of_3", (3, 3, 5, 4), (4, 3, 3, 3), U8, pads=[1, 0, 0, 1]),
-    quantized("groups", (1, 6, 5, 6), (4, 3, 3, 3), group=2, pads=[1, 1, 1, 1]),
-    quantized("groups_of_3_in_5_out", (2, 6, 5, 4), (10, 3, 2, 2), U8S8, group=2),
-    quantized("groups_dilated", (1, 4, 7, 7), (6, 2, 3, 3), U8, group=2, dilations=[2, 1], pads=[2, 1, 2, 1]),
+    quantized("groups", (1, 6, 5, 6), (4, 3, 3, 3), pads=[1, 1, 1, 1]),
+    quantized("groups_of_3_in_5_out", (2, 6, 5, 4), (10, 3, 2, 2), U8S8),
+    quantized("groups_dilated", (1, 4, 7, 7), (6, 2, 3, 3), U8, dilations=[2, 1], pads=[2, 1, 2, 1]),
     quantized("kernel_10_by_4", (1, 1, 25, 10), (8, 1, 10, 4), pads=[4, 1, 5, 1], strides=[2, 2]),
     quantized("kernel_is_the_image", (1, 4, 5, 6), (10, 4, 5, 6), U8S8),
     quantized("taps_700", (1, 28, 6, 5), (5, 28, 5, 5), U8),
     quantized("image_of_three_colours", (1, 3, 12, 12), (8, 3, 3, 3), U8S8, pads=[0, 0, 1, 1], strides=[2, 2]),
     quantized("volume", (2, 2, 4, 3, 5), (3, 2, 2, 3, 2), pads=[0, 1, 1, 1, 1, 0], strides=[1, 2, 1]),
-    quantized("volume_in_groups", (1, 4, 3, 4, 3), (4, 2, 2, 2, 3), U8, group=2, dilations=[2, 1, 1]),
-    quantized("four_axes", (1, 2, 3, 2, 3, 4), (4, 1, 2, 1, 2, 3), U8, group=2, pads=[1, 0, 0, 1, 0, 1, 1, 0]),
+    quantized("volume_in_groups", (1, 4, 3, 4, 3), (4, 2, 2, 2, 3), U8, dilations=[2, 1, 1]),
+    quantized("four_axes", (1, 2, 3, 2, 3, 4), (4, 1, 2, 1, 2, 3), U8, pads=[1, 0, 0, 1, 0, 1, 1, 0]),
     quantized("four_axes_dilated", (1, 3, 3, 2, 4, 4), (2, 3, 2, 2, 2, 2), dilations=[1, 1, 2, 3]),
     quantized("one_product", (1, 1, 1), (1, 1, 1), U8),
     quantized("no_bias", (1, 3, 5, 5), (4, 3, 3, 3), U8S8, bias=False),
@@ -200,7 +207,7 @@ POINTWISES = (
     quantized("one_by_one_stride_2", (1, 5, 6, 7), (4, 5, 1, 1), U8, strides=[2, 2]),
     quantized("one_by_one_strides_differ", (2, 5, 7, 6), (4, 5, 1, 1), strides=[1, 3]),
     quantized("one_by_one_batch_of_3", (3, 4, 3, 3), (6, 4, 1, 1), U8S8),
-    quantized("one_by_one_groups", (2, 8, 3, 3), (6, 4, 1, 1), U8, group=2),
+    quantized("one_by_one_groups", (2, 8, 3, 3), (6, 4, 1, 1), U8),
     quantized("one_by_one_padded", (1, 4, 2, 3), (3, 4, 1, 1), pads=[1, 0, 0, 2]),
     quantized("one_tap_on_a_line", (1, 6, 9), (5, 6, 1)),
     quantized("one_tap_in_a_volume", (1, 3, 2, 3, 2), (4, 3, 1, 1, 1), U8),
@@ -215,61 +222,46 @@ BLOCKS = tuple(
 )
 
 DEPTHWISES = (
-    quantized("depthwise", (1, 5, 6, 5), (5, 1, 3, 3), group=5, pads=[1, 1, 1, 1]),
-    quantized("depthwise_valid", (1, 5, 6, 5), (5, 1, 3, 3), U8, group=5),
-    quantized("depthwise_5_by_5", (1, 4, 9, 8), (4, 1, 5, 5), U8S8, group=4, pads=[2, 2, 2, 2]),
-    quantized("depthwise_strided", (1, 4, 9, 8), (4, 1, 3, 3), group=4, pads=[0, 1, 1, 0], strides=[2, 3]),
-    quantized("depthwise_dilated", (1, 4, 9, 8), (4, 1, 3, 3), U8, group=4, pads=[2, 0, 1, 3], dilations=[2, 3]),
-    quantized("depthwise_batch_of_3", (3, 3, 4, 5), (3, 1, 3, 2), group=3, pads=[1, 0, 1, 1]),
-    quantized("depthwise_pads_exceed_kernel", (1, 3, 2, 3), (3, 1, 2, 2), U8, group=3, pads=[4, 3, 3, 5]),
-    quantized("depthwise_rest_unread", (1, 3, 8, 9), (3, 1, 2, 2), group=3, strides=[4, 5], pads=[1, 1, 0, 0]),
-    quantized("depthwise_in_padding_only", (1, 2, 1, 1), (2, 1, 1, 1), group=2, pads=[2, 2, 2, 2], strides=[2, 2]),
-    quantized(
-        "depthwise_begins_in_padding_only", (1, 2, 3, 3), (2, 1, 1, 1), U8, group=2, pads=[3, 0, 0, 3], strides=[9, 1]
-    ),
-    quantized("depthwise_line", (1, 6, 11), (6, 1, 4), U8S8, group=6, pads=[2, 1], strides=[2]),
-    quantized("depthwise_volume", (1, 3, 4, 3, 5), (3, 1, 2, 3, 2), group=3, pads=[0, 1, 1, 1, 1, 0]),
-    quantized(
-        "depthwise_four_axes", (1, 2, 3, 3, 2, 3), (2, 1, 2, 2, 1, 3), U8, group=2, pads=[1, 0, 0, 1, 0, 1, 1, 0]
-    ),
-    quantized("depthwise_kernel_is_the_image", (1, 4, 4, 3), (4, 1, 4, 3), group=4),
-    quantized("depthwise_one_tap", (1, 4, 3, 3), (4, 1, 1, 1), U8, group=4),
-    quantized("depthwise_65_taps", (1, 3, 14, 6), (3, 1, 13, 5), group=3),
-    quantized("depth_multiplier_2", (1, 3, 6, 5), (6, 1, 3, 3), group=3, strides=[2, 2], pads=[1, 1, 1, 1]),
+    quantized("depthwise", (1, 5, 6, 5), (5, 1, 3, 3), pads=[1, 1, 1, 1]),
+    quantized("depthwise_valid", (1, 5, 6, 5), (5, 1, 3, 3), U8),
+    quantized("depthwise_5_by_5", (1, 4, 9, 8), (4, 1, 5, 5), U8S8, pads=[2, 2, 2, 2]),
+    quantized("depthwise_strided", (1, 4, 9, 8), (4, 1, 3, 3), pads=[0, 1, 1, 0], strides=[2, 3]),
+    quantized("depthwise_dilated", (1, 4, 9, 8), (4, 1, 3, 3), U8, pads=[2, 0, 1, 3], dilations=[2, 3]),
+    quantized("depthwise_batch_of_3", (3, 3, 4, 5), (3, 1, 3, 2), pads=[1, 0, 1, 1]),
+    quantized("depthwise_pads_exceed_kernel", (1, 3, 2, 3), (3, 1, 2, 2), U8, pads=[4, 3, 3, 5]),
+    quantized("depthwise_rest_unread", (1, 3, 8, 9), (3, 1, 2, 2), strides=[4, 5], pads=[1, 1, 0, 0]),
+    quantized("depthwise_in_padding_only", (1, 2, 1, 1), (2, 1, 1, 1), pads=[2, 2, 2, 2], strides=[2, 2]),
+    quantized("depthwise_begins_in_padding_only", (1, 2, 3, 3), (2, 1, 1, 1), U8, pads=[3, 0, 0, 3], strides=[9, 1]),
+    quantized("depthwise_line", (1, 6, 11), (6, 1, 4), U8S8, pads=[2, 1], strides=[2]),
+    quantized("depthwise_volume", (1, 3, 4, 3, 5), (3, 1, 2, 3, 2), pads=[0, 1, 1, 1, 1, 0]),
+    quantized("depthwise_four_axes", (1, 2, 3, 3, 2, 3), (2, 1, 2, 2, 1, 3), U8, pads=[1, 0, 0, 1, 0, 1, 1, 0]),
+    quantized("depthwise_kernel_is_the_image", (1, 4, 4, 3), (4, 1, 4, 3)),
+    quantized("depthwise_one_tap", (1, 4, 3, 3), (4, 1, 1, 1), U8),
+    quantized("depthwise_65_taps", (1, 3, 14, 6), (3, 1, 13, 5)),
+    quantized("depth_multiplier_2", (1, 3, 6, 5), (6, 1, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1]),
 )
 
+KINDS = (
+    ("window", (1, 3, 5, 4), (5, 3, 3, 3), [1, 1, 1, 1]),
+    ("pointwise", (1, 9, 3, 3), (5, 9, 1, 1), [0, 0, 0, 0]),
+    ("depthwise", (1, 5, 5, 4), (5, 1, 3, 3), [1, 1, 1, 1]),
+)
 TYPES = tuple(
-    quantized(f"{kind}_{'_'.join(SHORT[kind_] for kind_ in types)}", x_shape, w_shape, types, group=group, pads=pads)
+    quantized(f"{kind}_{'_'.join(SHORT[kind_] for kind_ in types)}", x_shape, w_shape, types, pads=pads)
     for types in product(Q8, repeat=3)
-    for kind, x_shape, w_shape, group, pads in (
-        ("window", (1, 3, 5, 4), (5, 3, 3, 3), 1, [1, 1, 1, 1]),
-        ("pointwise", (1, 9, 3, 3), (5, 9, 1, 1), 1, [0, 0, 0, 0]),
-        ("depthwise", (1, 5, 5, 4), (5, 1, 3, 3), 5, [1, 1, 1, 1]),
-    )
+    for kind, x_shape, w_shape, pads in KINDS
 )
 
 UNEVEN = {"int8": [0, 127, -128, 1, -77], "uint8": [0, 255, 128, 1, 77]}
 ZERO_POINTS = (
     *(
-        quantized(
-            f"{kind}_w_zero_points_differ_{SHORT[types[1]]}", x_shape, w_shape, types, group=group, w_zero_point=zeros
-        )
-        for kind, x_shape, w_shape, group in (
-            ("window", (1, 3, 5, 4), (5, 3, 3, 3), 1),
-            ("pointwise", (1, 9, 3, 3), (5, 9, 1, 1), 1),
-            ("depthwise", (1, 5, 5, 4), (5, 1, 3, 3), 5),
-        )
+        quantized(f"{kind}_w_zero_points_differ_{SHORT[types[1]]}", x_shape, w_shape, types, w_zero_point=zeros)
+        for kind, x_shape, w_shape, _ in KINDS
         for types, zeros in ((U8S8, UNEVEN["int8"]), (("int8", "uint8", "int8"), UNEVEN["uint8"]))
     ),
     *(
-        quantized(
-            f"{kind}_w_zero_point_{zero}", x_shape, w_shape, U8, group=group, w_zero_point=zero, per_channel=False
-        )
-        for kind, x_shape, w_shape, group in (
-            ("window", (1, 3, 5, 4), (5, 3, 3, 3), 1),
-            ("pointwise", (1, 9, 3, 3), (5, 9, 1, 1), 1),
-            ("depthwise", (1, 5, 5, 4), (5, 1, 3, 3), 5),
-        )
+        quantized(f"{kind}_w_zero_point_{zero}", x_shape, w_shape, U8, w_zero_point=zero, per_channel=False)
+        for kind, x_shape, w_shape, _ in KINDS
         for zero in (0, 255)
     ),
     quantized(
@@ -292,7 +284,7 @@ ZERO_POINTS = (
         y_zero_point=[-1],
     ),
     quantized("corrected_and_padded", (1, 3, 4, 4), (5, 3, 3, 3), U8, w_zero_point=UNEVEN["uint8"], pads=[2, 2, 2, 2]),
-    quantized("corrected_in_groups", (2, 4, 4, 4), (6, 2, 3, 3), U8, w_zero_point=3, group=2, pads=[1, 0, 1, 0]),
+    quantized("corrected_in_groups", (2, 4, 4, 4), (6, 2, 3, 3), U8, w_zero_point=3, pads=[1, 0, 1, 0]),
     *(
         quantized(
             f"x_zero_point_{SHORT[t]}_{'low' if zero <= 0 else 'high'}",
@@ -339,11 +331,10 @@ REQUANTIZATIONS = (
         (2, 6, 5, 5),
         (6, 1, 3, 3),
         S8,
-        group=6,
         scale=[2.0**-7, 0.003, 2.0**-8, 0.002, 0.004, 2.0**-9],
         pads=[1, 1, 1, 1],
     ),
-    quantized("ties_depthwise_valid", (1, 3, 5, 6), (3, 1, 2, 2), U8, group=3, scale=2.0**-7),
+    quantized("ties_depthwise_valid", (1, 3, 5, 6), (3, 1, 2, 2), U8, scale=2.0**-7),
     quantized("ties_pointwise", (1, 5, 4, 5), (4, 5, 1, 1), U8, scale=[2.0**-9, 0.001, 2.0**-8, 2.0**-8]),
     quantized(
         "scale_1",
@@ -365,7 +356,7 @@ REQUANTIZATIONS = (
     ),
     quantized("scale_2_1", (1, 2, 5, 5), (3, 2, 2, 2), S8, scale=2.1),
     quantized("scale_1e10", (1, 2, 5, 5), (3, 2, 2, 2), S8, scale=[1e10, 0.003, 1e30], bias=[7, -5, 0]),
-    quantized("scale_1e10_depthwise", (1, 3, 5, 5), (3, 1, 2, 2), U8, group=3, scale=1e10, pads=[1, 1, 1, 1]),
+    quantized("scale_1e10_depthwise", (1, 3, 5, 5), (3, 1, 2, 2), U8, scale=1e10, pads=[1, 1, 1, 1]),
     quantized("scale_1e10_pointwise", (1, 3, 5, 5), (3, 3, 1, 1), S8, scale=[1e12, 3e9, 2e9], bias=False),
     quantized("scale_huge", (1, 2, 5, 5), (3, 2, 2, 2), U8, scale=30000.0),
     quantized("scale_tiny", (1, 2, 5, 5), (3, 2, 2, 2), S8, scale=3.7e-12),
@@ -375,7 +366,6 @@ REQUANTIZATIONS = (
         (1, 6, 5, 5),
         (6, 1, 2, 2),
         S8,
-        group=6,
         scale=[1e-9, 1e-5, 0.003, 0.4, 3.0, 200.0],
         pads=[0, 1, 0, 1],
     ),
@@ -410,7 +400,6 @@ REQUANTIZATIONS = (
         (1, 3, 4, 5),
         (3, 1, 3, 3),
         U8,
-        group=3,
         scale=[3e-6, 2.0**-18, 1e-6],
         bias=[20_000_000, -30_000_000, 2**24],
     ),
@@ -420,15 +409,14 @@ REQUANTIZATIONS = (
             x_shape,
             w_shape,
             types,
-            group=group,
             pads=pads,
             scale=[6e-8, 5e-8, 2.0**-24],
             bias=[2**31 - 1, -(2**31), 2**31 - 70_000],
         )
-        for kind, x_shape, w_shape, types, group, pads in (
-            ("window", (1, 3, 5, 4), (3, 3, 3, 3), S8, 1, [1, 1, 1, 1]),
-            ("pointwise", (1, 9, 3, 3), (3, 9, 1, 1), U8S8, 1, [0, 0, 0, 0]),
-            ("depthwise", (1, 3, 5, 4), (3, 1, 3, 3), U8, 3, [1, 1, 1, 1]),
+        for kind, x_shape, w_shape, types, pads in (
+            ("window", (1, 3, 5, 4), (3, 3, 3, 3), S8, [1, 1, 1, 1]),
+            ("pointwise", (1, 9, 3, 3), (3, 9, 1, 1), U8S8, [0, 0, 0, 0]),
+            ("depthwise", (1, 3, 5, 4), (3, 1, 3, 3), U8, [1, 1, 1, 1]),
         )
     ),
     quantized(
@@ -475,7 +463,7 @@ BRINKS = (
     just_within_int32("pointwise_just_within_int32", (1, 9, 3, 3), (2, 9, 1, 1)),
     just_within_int32("corrected_low_just_within_int32", (1, 3, 5, 4), (2, 3, 3, 3), 255, "uint8", pads=[1, 1, 1, 1]),
     just_within_int32("corrected_high_just_within_int32", (1, 9, 3, 3), (2, 9, 1, 1), 0, "uint8"),
-    just_within_int32("depthwise_just_within_int32", (1, 2, 5, 4), (2, 1, 3, 3), group=2, pads=[1, 1, 1, 1]),
+    just_within_int32("depthwise_just_within_int32", (1, 2, 5, 4), (2, 1, 3, 3), pads=[1, 1, 1, 1]),
 )
 
 INTEGERS = (
@@ -519,12 +507,11 @@ INTEGERS = (
         (1, 5, 5, 4),
         (5, 1, 3, 3),
         ("int8", "uint8"),
-        group=5,
         pads=[1, 1, 1, 1],
         x_zero_point=-128,
         w_zero_point=UNEVEN["uint8"],
     ),
-    integer("integer_only_w_zero_point", (1, 4, 9), (4, 2, 3), ("int8", "int8"), group=2, w_zero_point=-128),
+    integer("integer_only_w_zero_point", (1, 4, 9), (4, 2, 3), ("int8", "int8"), w_zero_point=-128),
     integer("integer_wraps_pointwise", (1, 33100, 1, 2), (1, 33100, 1, 1), ("uint8", "uint8"), full=True),
     integer(
         "integer_wraps_window",
@@ -558,11 +545,11 @@ ACTIVATIONS: tuple[tuple[str, list[float]], ...] = (
 FLOATS = (
     real("float_plane", (1, 4, 7, 9), (6, 4, 3, 3), pads=[1, 1, 1, 1], opset=22),
     real("float_line", (2, 3, 9), (4, 3, 4), pads=[2, 3], strides=[2], opset=11),
-    real("float_groups", (2, 6, 5, 6), (4, 3, 3, 3), group=2, pads=[1, 1, 1, 1], opset=7),
-    real("float_depthwise", (1, 5, 6, 5), (5, 1, 3, 3), group=5, auto_pad="SAME_LOWER", strides=[2, 1]),
+    real("float_groups", (2, 6, 5, 6), (4, 3, 3, 3), pads=[1, 1, 1, 1], opset=7),
+    real("float_depthwise", (1, 5, 6, 5), (5, 1, 3, 3), auto_pad="SAME_LOWER", strides=[2, 1]),
     real("float_pointwise", (1, 7, 3, 5), (4, 7, 1, 1), bias=False),
     real("float_volume", (1, 2, 4, 3, 5), (3, 2, 2, 3, 2), pads=[0, 1, 1, 1, 1, 0]),
-    real("float_four_axes", (1, 2, 3, 2, 3, 4), (4, 1, 2, 1, 2, 3), group=2, dilations=[1, 1, 2, 1]),
+    real("float_four_axes", (1, 2, 3, 2, 3, 4), (4, 1, 2, 1, 2, 3), dilations=[1, 1, 2, 1]),
     real("float_nhwc", (1, 7, 6, 3), (5, 3, 3, 2), domain=NHWC, opsets={NHWC: 11}, pads=[0, 2, 3, 1]),
     *(
         real(
@@ -628,7 +615,7 @@ def nibbles(
 OF_4_BITS = (
     nibbles("nibbles_line_of_odd_taps", (1, 5, 8), (6, 5, 5), pads=[2, 2]),
     nibbles("nibbles_window", (1, 3, 5, 4), (5, 3, 3, 3), U8S8, pads=[1, 1, 1, 1]),
-    nibbles("nibbles_in_groups", (2, 6, 4, 3), (6, 3, 3, 3), U8, group=2, w_zero_point=8, pads=[1, 0, 1, 0]),
+    nibbles("nibbles_in_groups", (2, 6, 4, 3), (6, 3, 3, 3), U8, w_zero_point=8, pads=[1, 0, 1, 0]),
     nibbles("nibbles_pointwise", (1, 11, 3, 3), (13, 11, 1, 1)),
     nibbles("nibbles_dense", (1, 40, 1, 1), (5, 40, 1, 1), U8, w_zero_point=0),
     nibbles(

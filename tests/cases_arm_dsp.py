@@ -23,8 +23,8 @@ EXTREMES = (
     quantized("dsp_all_127_u8", (1, 12, 6, 6), (7, 12, 3, 3), U8S8, w=full((7, 12, 3, 3), 127), pads=[1, 1, 1, 1]),
     quantized("dsp_ends_of_int8", (1, 16, 7, 6), (12, 16, 3, 3), U8S8, w=edge((12, 16, 3, 3), 5), pads=[1, 0, 1, 1]),
     quantized("dsp_ends_pointwise", (1, 33, 3, 3), (9, 33, 1, 1), S8, w=edge((9, 33, 1, 1), 6)),
-    quantized("dsp_depthwise_minus_128", (1, 8, 6, 7), (8, 1, 3, 3), S8, w=full((8, 1, 3, 3), -128), group=8),
-    quantized("dsp_depthwise_ends", (1, 9, 7, 7), (9, 1, 3, 3), U8S8, w=edge((9, 1, 3, 3), 7), group=9, pads=[1] * 4),
+    quantized("dsp_depthwise_minus_128", (1, 8, 6, 7), (8, 1, 3, 3), S8, w=full((8, 1, 3, 3), -128)),
+    quantized("dsp_depthwise_ends", (1, 9, 7, 7), (9, 1, 3, 3), U8S8, w=edge((9, 1, 3, 3), 7), pads=[1] * 4),
     quantized("dsp_dense_ends", (1, 67, 1, 1), (13, 67, 1, 1), U8S8, w=edge((13, 67, 1, 1), 8)),
     quantized("dsp_sums_beyond_24_bits", (1, 700, 2, 2), (5, 700, 1, 1), S8, w=full((5, 700, 1, 1), 127)),
     quantized("dsp_dense_all_minus_127", (1, 66, 1, 1), (14, 66, 1, 1), S8, w=full((14, 66, 1, 1), -127)),
@@ -178,7 +178,6 @@ SHAPES = (
             (1, 10, 13, 11),
             (10, 1, k, k),
             S8,
-            group=10,
             strides=[s, s],
             pads=[k // 2] * 4,
         )
@@ -186,11 +185,11 @@ SHAPES = (
         for s in (1, 2, 3)
     ),
     *(
-        quantized(f"dsp_depthwise_row_of_{w}", (1, 4, 3, w), (4, 1, 3, 3), U8, group=4, pads=[1, 1, 1, 1])
+        quantized(f"dsp_depthwise_row_of_{w}", (1, 4, 3, w), (4, 1, 3, 3), U8, pads=[1, 1, 1, 1])
         for w in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13)
     ),
-    quantized("dsp_depthwise_in_bands", (1, 5, 40, 50), (5, 1, 3, 3), U8S8, group=5, pads=[1, 1, 1, 1]),
-    quantized("dsp_depthwise_dilated", (1, 8, 11, 12), (8, 1, 3, 3), S8, group=8, pads=[2, 3, 2, 3], dilations=[2, 3]),
+    quantized("dsp_depthwise_in_bands", (1, 5, 40, 50), (5, 1, 3, 3), U8S8, pads=[1, 1, 1, 1]),
+    quantized("dsp_depthwise_dilated", (1, 8, 11, 12), (8, 1, 3, 3), S8, pads=[2, 3, 2, 3], dilations=[2, 3]),
     quantized("dsp_dilated_in_tiles", (1, 8, 9, 13), (8, 8, 3, 3), S8, pads=[2, 3, 2, 3], dilations=[2, 3]),
     *(
         quantized(f"dsp_tiles_{h}_by_{w}", (1, 8, h, w), (6, 8, 3, 3), U8S8, pads=[1, 1, 1, 1])
@@ -207,7 +206,7 @@ SHAPES = (
 
 DEPTHWISE = (
     *(
-        quantized(f"dsp_depthwise_{h}_by_{w}", (1, 4, h, w), (4, 1, 3, 3), x, group=4, pads=[1, 1, 1, 1])
+        quantized(f"dsp_depthwise_{h}_by_{w}", (1, 4, h, w), (4, 1, 3, 3), x, pads=[1, 1, 1, 1])
         for h, w, x in ((2, 24, S8), (5, 19, U8), (7, 40, U8S8), (3, 49, S8), (25, 5, S8))
     ),
     *(
@@ -216,7 +215,6 @@ DEPTHWISE = (
             (2, 7, 9, 18),
             (7, 1, h, w),
             U8S8,
-            group=7,
             strides=[v, u],
             pads=[h // 2, w // 2, h // 2, w // 2],
         )
@@ -225,18 +223,12 @@ DEPTHWISE = (
         if v == u or h == w
     ),
     *(
-        quantized(f"dsp_depthwise_{k}_by_{k}_on_30", (1, 5, 6, 30), (5, 1, k, k), S8, group=5, pads=[k // 2] * 4)
+        quantized(f"dsp_depthwise_{k}_by_{k}_on_30", (1, 5, 6, 30), (5, 1, k, k), S8, pads=[k // 2] * 4)
         for k in (4, 5, 7)
     ),
     *(
         quantized(
-            f"dsp_depthwise_dilated_{d}_by_{e}",
-            (1, 6, 9, 14),
-            (6, 1, 3, 3),
-            U8,
-            group=6,
-            pads=[d, e, d, e],
-            dilations=[d, e],
+            f"dsp_depthwise_dilated_{d}_by_{e}", (1, 6, 9, 14), (6, 1, 3, 3), U8, pads=[d, e, d, e], dilations=[d, e]
         )
         for d, e in ((1, 2), (2, 1))
     ),
@@ -245,25 +237,14 @@ DEPTHWISE = (
         (1, 6, 15, 26),
         (6, 1, 3, 3),
         S8,
-        group=6,
         scale=[2.0**-7, 0.003, 2.0**-8, 0.002, 0.004, 2.0**-9],
         pads=[1, 1, 1, 1],
     ),
-    quantized("dsp_depthwise_one_scale", (1, 8, 9, 12), (8, 1, 3, 3), U8, group=8, scale=0.003, pads=[1, 1, 1, 1]),
-    quantized("dsp_depthwise_relu", (1, 5, 8, 9), (5, 1, 3, 3), U8, group=5, y_zero_point=0, pads=[1, 1, 1, 1]),
-    quantized(
-        "dsp_depthwise_minus_128_of_6_rows", (1, 4, 6, 14), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4
-    ),
-    quantized(
-        "dsp_depthwise_ends_strided",
-        (1, 4, 9, 17),
-        (4, 1, 3, 3),
-        U8S8,
-        w=edge((4, 1, 3, 3), 8),
-        group=4,
-        strides=[2, 2],
-    ),
-    integer("dsp_depthwise_integer", (1, 6, 7, 11), (6, 1, 3, 3), ("int8", "int8"), group=6, pads=[1, 1, 1, 1]),
+    quantized("dsp_depthwise_one_scale", (1, 8, 9, 12), (8, 1, 3, 3), U8, scale=0.003, pads=[1, 1, 1, 1]),
+    quantized("dsp_depthwise_relu", (1, 5, 8, 9), (5, 1, 3, 3), U8, y_zero_point=0, pads=[1, 1, 1, 1]),
+    quantized("dsp_depthwise_minus_128_of_6_rows", (1, 4, 6, 14), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128)),
+    quantized("dsp_depthwise_ends_strided", (1, 4, 9, 17), (4, 1, 3, 3), U8S8, w=edge((4, 1, 3, 3), 8), strides=[2, 2]),
+    integer("dsp_depthwise_integer", (1, 6, 7, 11), (6, 1, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
 )
 """Depthwise convolutions of many shapes."""
 
@@ -275,7 +256,6 @@ DEPTHWISE_PLANES = (
             (1, 4, h, w),
             (4, 1, 3, 3),
             x,
-            group=4,
             dilations=[1, 3],
             pads=[1, 3, 1, 3],
             **({"scale": scale} if scale else {}),
@@ -291,41 +271,30 @@ DEPTHWISE_PLANES = (
             (15, 50, U8, None),
         )
     ),
-    quantized(
-        "dsp_parted_minus_128", (1, 4, 6, 20), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), group=4, dilations=[1, 3]
-    ),
+    quantized("dsp_parted_minus_128", (1, 4, 6, 20), (4, 1, 3, 3), S8, w=full((4, 1, 3, 3), -128), dilations=[1, 3]),
     quantized(
         "dsp_parted_ends_strided",
         (1, 5, 9, 23),
         (5, 1, 3, 3),
         U8S8,
         w=edge((5, 1, 3, 3), 8),
-        group=5,
         strides=[2, 1],
         dilations=[2, 3],
     ),
-    integer(
-        "dsp_parted_integer",
-        (1, 6, 7, 16),
-        (6, 1, 3, 3),
-        ("int8", "int8"),
-        group=6,
-        dilations=[1, 3],
-        pads=[1, 1, 1, 1],
-    ),
-    quantized("dsp_parted_5_by_5_on_90", (1, 4, 6, 90), (4, 1, 5, 5), S8, group=4, pads=[2, 2, 2, 2]),
+    integer("dsp_parted_integer", (1, 6, 7, 16), (6, 1, 3, 3), ("int8", "int8"), dilations=[1, 3], pads=[1, 1, 1, 1]),
+    quantized("dsp_parted_5_by_5_on_90", (1, 4, 6, 90), (4, 1, 5, 5), S8, pads=[2, 2, 2, 2]),
 )
 """Depthwise convolutions for planes: a column of the image is part of seven sums, or taps need more registers."""
 
 
 DIRECT = (
     *(
-        quantized(f"dsp_planes_of_{h}_rows", (1, 4, h, 50), (4, 1, 3, 3), S8, group=4, pads=[1] * 4, scale=scale)
+        quantized(f"dsp_planes_of_{h}_rows", (1, 4, h, 50), (4, 1, 3, 3), S8, pads=[1] * 4, scale=scale)
         for h, scale in ((12, 2.0**-8), (15, 0.003))
     ),
-    integer("dsp_planes_raw_of_15_rows", (1, 4, 15, 50), (4, 1, 3, 3), ("int8", "int8"), group=4, pads=[1, 1, 1, 1]),
+    integer("dsp_planes_raw_of_15_rows", (1, 4, 15, 50), (4, 1, 3, 3), ("int8", "int8"), pads=[1, 1, 1, 1]),
     *(
-        quantized(f"dsp_direct_{c}_channels", (1, c, 5, 9), (c, 1, 3, 3), x, group=c, pads=[1, 1, 1, 1])
+        quantized(f"dsp_direct_{c}_channels", (1, c, 5, 9), (c, 1, 3, 3), x, pads=[1, 1, 1, 1])
         for c, x in ((2, U8S8), (3, S8))
     ),
     *(
@@ -334,7 +303,6 @@ DIRECT = (
             (1, 5, 41),
             (5, 1, k),
             S8,
-            group=5,
             strides=[s],
             dilations=[d],
             pads=[k // 2 * d, k // 2 * d],
@@ -342,33 +310,29 @@ DIRECT = (
         for k, s, d in ((3, 1, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (3, 2, 3), (4, 1, 1), (9, 1, 1))
     ),
     *(
-        quantized(f"dsp_direct_{k}_rows", (1, 5, 21, 3), (5, 1, k, 1), U8S8, group=5, pads=[k // 2, 0, k // 2, 0])
+        quantized(f"dsp_direct_{k}_rows", (1, 5, 21, 3), (5, 1, k, 1), U8S8, pads=[k // 2, 0, k // 2, 0])
         for k in (3, 4, 5, 9)
     ),
-    quantized("dsp_direct_5_by_5_strided", (1, 6, 14, 15), (6, 1, 5, 5), S8, group=6, pads=[2] * 4, strides=[2, 2]),
-    quantized("dsp_direct_7_by_7_on_4_by_3", (1, 4, 4, 3), (4, 1, 7, 7), U8S8, group=4, pads=[3, 3, 3, 3]),
-    quantized("dsp_direct_pads_exceed_kernel", (1, 4, 2, 3), (4, 1, 2, 2), U8, group=4, pads=[4, 3, 3, 5]),
-    quantized("dsp_direct_zero_point_0", (1, 5, 6, 21), (5, 1, 3, 3), S8, group=5, pads=[1] * 4, x_zero_point=0),
-    quantized("dsp_direct_rows_zero_point_0", (1, 5, 8, 9), (5, 1, 5, 5), S8, group=5, pads=[2] * 4, x_zero_point=0),
-    quantized("dsp_direct_rows_ends", (1, 4, 9, 9), (4, 1, 5, 5), S8, w=full((4, 1, 5, 5), -128), group=4),
+    quantized("dsp_direct_5_by_5_strided", (1, 6, 14, 15), (6, 1, 5, 5), S8, pads=[2] * 4, strides=[2, 2]),
+    quantized("dsp_direct_7_by_7_on_4_by_3", (1, 4, 4, 3), (4, 1, 7, 7), U8S8, pads=[3, 3, 3, 3]),
+    quantized("dsp_direct_pads_exceed_kernel", (1, 4, 2, 3), (4, 1, 2, 2), U8, pads=[4, 3, 3, 5]),
+    quantized("dsp_direct_zero_point_0", (1, 5, 6, 21), (5, 1, 3, 3), S8, pads=[1] * 4, x_zero_point=0),
+    quantized("dsp_direct_rows_zero_point_0", (1, 5, 8, 9), (5, 1, 5, 5), S8, pads=[2] * 4, x_zero_point=0),
+    quantized("dsp_direct_rows_ends", (1, 4, 9, 9), (4, 1, 5, 5), S8, w=full((4, 1, 5, 5), -128)),
     *(
         quantized(
             f"dsp_direct_ties_{w}_pad_{top}_{bottom}",
             (1, 4, 7, w),
             (4, 1, 3, 3),
             S8,
-            group=4,
             scale=2.0**-8,
             pads=[top, 1, bottom, 1],
         )
         for w in (4, 26)
         for top, bottom in ((0, 0), (1, 0), (1, 1))
     ),
-    *(
-        quantized(f"dsp_direct_rows_ties_{w}_uncut", (1, 4, 8, w), (4, 1, 5, 5), S8, group=4, scale=2.0**-8)
-        for w in (9, 17)
-    ),
-    quantized("dsp_direct_rows_ties", (1, 6, 9, 11), (6, 1, 5, 5), S8, group=6, scale=2.0**-8, pads=[2, 2, 2, 2]),
+    *(quantized(f"dsp_direct_rows_ties_{w}_uncut", (1, 4, 8, w), (4, 1, 5, 5), S8, scale=2.0**-8) for w in (9, 17)),
+    quantized("dsp_direct_rows_ties", (1, 6, 9, 11), (6, 1, 5, 5), S8, scale=2.0**-8, pads=[2, 2, 2, 2]),
 )
 """Depthwise convolutions that the kernels without scratch meet at their edges: few channels, long rows, all cut."""
 

@@ -20,7 +20,7 @@ def depthwise(
 ) -> Case:
     """A depthwise QLinearConv."""
     shapes = (batch, channels, *image), (channels, 1, *kernel)
-    return quantized(f"mve_depthwise_{name}", *shapes, types, group=channels, **options)
+    return quantized(f"mve_depthwise_{name}", *shapes, types, **options)
 
 
 def same(kernel: Sequence[int]) -> list[int]:
@@ -83,6 +83,6 @@ DEPTHWISE = (
     depthwise("ties_of_three_channels", 3, (5, 5), (3, 3), S8, scale=2.0**-8, pads=[1] * 4),
     depthwise("wide", 9, (5, 5), (3, 3), S8, scale=0.75, pads=[1] * 4),
     depthwise("huge_scale", 6, (5, 5), (3, 3), U8, scale=1e10, pads=[1] * 4),
-    integer("mve_depthwise_integer", (1, 18, 5, 4), (18, 1, 3, 3), ("int8", "int8"), group=18, pads=[1] * 4),
-    integer("mve_depthwise_integer_u8", (2, 3, 5, 4), (3, 1, 3, 3), ("uint8", "int8"), group=3, pads=[1] * 4),
+    integer("mve_depthwise_integer", (1, 18, 5, 4), (18, 1, 3, 3), ("int8", "int8"), pads=[1] * 4),
+    integer("mve_depthwise_integer_u8", (2, 3, 5, 4), (3, 1, 3, 3), ("uint8", "int8"), pads=[1] * 4),
 )

@@ -24,10 +24,10 @@ import onnxruntime
 import operators_recorded as operators
 import rows_recorded as rows
 import wide_recorded as wide
+from data.recording import INT8, session
 from functions_recorded import CHANNELS, FUNCTIONS, OF_CHANNELS, WITH_NUMBERS, alone, between_codes
 from onnx import ModelProto
 
-INT8 = {"session.qdqisint8allowed": "1"}
 IN_FLOAT = {**INT8, "session.qdq_matmulnbits_accuracy_level": "0"}
 """The second keeps MatMul in float: by default its input is quantized once more, to 8 bits."""
 
@@ -36,12 +36,7 @@ def run(
     model: bytes | ModelProto, x: np.ndarray | Mapping[str, np.ndarray], entries: Mapping[str, str] = INT8
 ) -> np.ndarray:
     """The one output of a model, whose one input is an array."""
-    options = onnxruntime.SessionOptions()
-    for key, value in entries.items():
-        options.add_session_config_entry(key, value)
-    content = model if isinstance(model, bytes) else model.SerializeToString()
-    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, dict(x) if isinstance(x, Mapping) else {"x": x})[0])
+    return np.asarray(session(model, entries).run(None, dict(x) if isinstance(x, Mapping) else {"x": x})[0])
 
 
 def numbers() -> np.ndarray:

@@ -95,6 +95,36 @@ def between(op_type: str, meanings: tuple[Meaning, Meaning] = (A, B), **attribut
     return chain
 
 
+def alone(
+    op_type: str,
+    shapes: Sequence[Sequence[int]],
+    constants: Sequence[np.ndarray | tuple[str, Sequence[int]]] = (),
+    *,
+    by: tuple[Meaning, Meaning] | None = None,
+    opset: int = 18,
+    **attributes: Any,
+) -> ModelProto:
+    """An operator of inputs x0, x1, ... of these shapes, of floats or of codes dequantized ``by`` the first meaning.
+
+    Constants follow, one of which may be a further input, and to the second meaning the result is quantized.
+    """
+    chain, x_type = Chain(), "float" if by is None else str(by[0][1].dtype)
+    inputs = {f"x{i}": (x_type, shape) for i, shape in enumerate(shapes)}
+    operands = list(inputs) if by is None else [chain.dequantize(name, by[0]) for name in inputs]
+    for index, each in enumerate(constants):
+        operands.append(f"k{index}")
+        if isinstance(each, tuple):
+            inputs[f"k{index}"] = each
+        else:
+            chain.constant(f"k{index}", each)
+    chain.node(op_type, operands, "y" if by is None else "r", **attributes)
+    if by is not None:
+        chain.quantize("r", by[1], "y")
+    domains, ir_version = {node.domain: 1 for node in chain.nodes if node.domain}, 10 if opset > 20 else 8
+    others = {"opset": opset, "opsets": domains, "ir_version": ir_version}
+    return graph_model(chain.nodes, inputs, {"y": None}, chain.constants, **others)
+
+
 def meaning_of(graph: Graph) -> Program:
     """What a graph that was rewritten means, without what nobody reads, before it is simplified."""
     return join_tables(lower(check(graph)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from blocks_recorded import CASES, COLUMNS, NETWORKS, feed, images, model, name, network
 from marks import some_at_first
+from models import graph_model
 from onnx import ModelProto, TensorProto, helper
 
 import qcgen
@@ -53,15 +54,8 @@ def test_scales_that_are_not_those_of_the_blocks_are_a_problem_of_the_model():
 def test_matmul_nbits_that_quantizes_its_input_is_refused():
     sizes = {"K": 32, "N": 4, "bits": 4, "block_size": 32}
     node = helper.make_node("MatMulNBits", ["x", "b", "s"], ["y"], domain="com.microsoft", accuracy_level=4, **sizes)
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, size)) for n, size in (("x", 32), ("y", 4)))
-    weights = [
-        helper.make_tensor("b", TensorProto.UINT8, (4, 1, 16), [0] * 64),
-        helper.make_tensor("s", TensorProto.FLOAT, (4,), [1.0] * 4),
-    ]
-    proto = helper.make_model(
-        helper.make_graph([node], "g", [x], [y], weights),
-        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)],
-        ir_version=10,
-    )
+    weights = {"b": np.zeros((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
+    more = {"opset": 21, "opsets": {"com.microsoft": 1}, "ir_version": 10}
+    proto = graph_model([node], {"x": ("float", (1, 32))}, {"y": ("float", (1, 4))}, weights, **more)
     with pytest.raises(qcgen.ModelRejected, match="accuracy_level 0 or 1"):
         qcgen.compile(proto)

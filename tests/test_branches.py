@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from batch import require
-from models import graph_model
+from judged import assert_judged
+from models import graph_model, problems
 from onnx import TensorProto, helper, numpy_helper
-from tools import require_modules
 
 import qcgen
-from qcgen.errors import ModelRejected
 
 SHAPE = (2, 3)
 
@@ -50,19 +48,10 @@ def compiled(nodes, constants, outputs=("y",)):
     return model, qcgen.compile(model.SerializeToString(), name="net")
 
 
-def equal(model, artifact):
-    """Whether the C gives what onnxruntime gives, on either side of the condition."""
-    require("gcc")
-    require_modules("onnxruntime")
-    import onnxruntime
-
-    loaded, judge = artifact.load(), onnxruntime.InferenceSession(model.SerializeToString())
-    for most in (-1, 0.5, 1, 1.5, 4):
-        x = np.float32([[most, -2, 0.25], [-3, -1.5, most - 1]])
-        found, expected = loaded.run(None, {"x": x}), judge.run(None, {"x": x})
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
-    return True
+def assert_equal(model):
+    """The C gives what onnxruntime gives, on either side of the condition."""
+    xs = [np.float32([[most, -2, 0.25], [-3, -1.5, most - 1]]) for most in (-1, 0.5, 1, 1.5, 4)]
+    assert_judged(model, *({"x": x} for x in xs), named=None, exact=True)
 
 
 def nested():
@@ -78,7 +67,7 @@ def nested():
 def test_both_branches_are_computed_and_one_is_chosen(node_):
     small = node("Less", "most limit", "small")
     model, artifact = compiled((*LARGEST, small, node_), LIMIT)
-    assert equal(model, artifact)
+    assert_equal(model)
     assert "node 'choice' (If): both branches are computed, then one is chosen" in artifact.notes
 
 
@@ -86,8 +75,7 @@ def test_each_output_is_chosen():
     then = branch(node("Abs", "x", "a"), node("Exp", "x", "b"), gives=("a", "b"))
     stored = {"b": np.full(SHAPE, 0.25, np.float32)}
     other = branch(node("Neg", "x", "a"), gives=("a", "b"), constants=stored)
-    model, artifact = compiled((*LARGEST, choice(then, other, outputs=("y", "z"))), LIMIT, ("y", "z"))
-    assert equal(model, artifact)
+    assert_equal(compiled((*LARGEST, choice(then, other, outputs=("y", "z"))), LIMIT, ("y", "z"))[0])
 
 
 @pytest.mark.parametrize("three", [3, 1])
@@ -97,7 +85,7 @@ def test_a_branch_is_taken_where_the_condition_is_known(three):
     other = branch(node("Reshape", "x five", "r"), constants={"five": np.array([5], np.int64)})
     nodes = (*OF_RANK, choice(*((then, other) if three == 3 else (other, then))))
     model, artifact = compiled(nodes, {"last": np.array(1), "three": np.array(three)})
-    assert equal(model, artifact)
+    assert_equal(model)
     assert artifact.program.outputs[0].shape == (6,)
     assert not artifact.notes
 
@@ -105,16 +93,14 @@ def test_a_branch_is_taken_where_the_condition_is_known(three):
 def test_names_in_branches_are_those_of_no_other_tensor():
     then = branch(node("Add", "x x", "t"), node("Add", "t t", "r"))
     other = branch(node("Sub", "x limit", "t"), node("Mul", "t t", "r"))
-    model, artifact = compiled(
+    model, _ = compiled(
         (*LARGEST, node("Relu", "x", "y.t"), choice(then, other, outputs=("c",)), node("Add", "c y.t", "y")), LIMIT
     )
-    assert equal(model, artifact)
+    assert_equal(model)
 
 
 def refused(node_, constants=None):
-    with pytest.raises(ModelRejected) as rejection:
-        compiled((*LARGEST, node_), LIMIT | (constants or {}))
-    return rejection.value.problems[0]
+    return problems(compiled, (*LARGEST, node_), LIMIT | (constants or {}))[0]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +121,5 @@ def test_what_cannot_be_chosen_is_refused_in_words(node_):
 
 
 def test_an_operator_of_a_branch_that_is_not_supported_is_the_only_problem():
-    with pytest.raises(ModelRejected) as rejection:
-        compiled((*LARGEST, choice(branch(node("Hardmax", "x", "r")), DOUBLED)), LIMIT)
-    [problem] = rejection.value.problems
+    [problem] = problems(compiled, (*LARGEST, choice(branch(node("Hardmax", "x", "r")), DOUBLED)), LIMIT)
     assert problem.what == "the operator Hardmax is not supported"

@@ -4,9 +4,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from batch import require
 from computed import computed
-from judged import judge
+from judged import assert_judged
 from models import graph_model
 from onnx import ModelProto, helper, numpy_helper
 
@@ -106,7 +105,6 @@ def windows():
 
 
 def test_pads_that_follow_are_where_onnxruntime_has_them():
-    require("gcc")
     x, rng = np.arange(1, 13, dtype=np.float32).reshape(1, 4, 3) / 16, np.random.default_rng(7)
     weights, nodes, outputs = {}, [], {}
     for number, (kernel, attributes) in enumerate(windows()):
@@ -114,9 +112,7 @@ def test_pads_that_follow_are_where_onnxruntime_has_them():
         nodes.append(helper.make_node("ConvTranspose", ["x", f"w{number}"], [f"y{number}"], **attributes))
         outputs[f"y{number}"] = None
     model = graph_model(nodes, {"x": ("float", x.shape)}, outputs, weights, opset=17)
-    found = qcgen.compile(model, name="up").load().run(None, {"x": x})
-    for node, y, wanted in zip(nodes, found, judge(model, {"x": x}), strict=True):
-        np.testing.assert_array_equal(y, wanted, err_msg=str(node))
+    assert_judged(model, {"x": x}, named=None, exact=True)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +126,7 @@ def test_pads_that_follow_are_where_onnxruntime_has_them():
     ],
 )
 def test_codes_are_onnxruntimes_wherever_the_pads_come_from(attributes):
-    require("gcc")
-    case = Transposed((3, 3), **attributes)
-    x = np.random.default_rng(6).integers(-128, 128, case.image).astype(np.int8)
-    [wanted] = judge(case.model(), {"x": x})
-    [y] = qcgen.compile(case.model(), name="up").load().run(None, {"x": x})
-    np.testing.assert_array_equal(y, wanted)
+    assert_judged(Transposed((3, 3), **attributes).model(), named=None, exact=True)
 
 
 def test_verify_measures_its_sums():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from batch import require
 from float16_recorded import NETWORKS, feed, model
-from models import NHWC, float_conv, node_model
+from models import NHWC, float_conv, graph_model, node_model
 from onnx import TensorProto, helper
 from qdq import Chain
 
@@ -83,15 +83,14 @@ def test_numbers_are_rounded_where_onnxruntime_rounds_them():
 def test_casts_beside_what_is_computed_do_not_round():
     """As in onnxruntime 1.32.0: a Cast to float16 whose reader is computed in float32 gives the number that it got."""
     require("gcc")
-    ones = helper.make_tensor("w", TensorProto.FLOAT16, (1, 1, 1, 1), [1.0])
+    ones = np.ones((1, 1, 1, 1), np.float16)
     casts = [helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16)]
     back = helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT)
     x = np.full((1, 1, 1, 1), 1 + 2.0**-12, np.float32)
-    given, wanted = (helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name in "xy")
     for middle, expected in ((("Conv", ["h", "w"]), 1 + 2.0**-12), (("Identity", ["h"]), 1.0)):
         nodes = [*casts, helper.make_node(*middle, ["c"]), back]
-        graph = helper.make_graph(nodes, "net", [given], [wanted], [ones] if middle[0] == "Conv" else [])
-        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        ends = ({name: ("float", x.shape)} for name in "xy")
+        proto = graph_model(nodes, *ends, {"w": ones} if middle[0] == "Conv" else {}, opset=17)
         [y] = qcgen.compile(proto, name="net").load().run(None, {"x": x})
         assert y.item() == expected
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from batch import require
-from judged import judge, optimized
+from judged import assert_judged, optimized
 from models import graph_model
 from qdq import Chain, f32
 
@@ -86,17 +85,10 @@ NAMED = {
 
 @pytest.mark.parametrize("name", [*EQUAL, *NAMED])
 def test_it_is_onnxruntimes_or_named(name, tmp_path):
-    require("gcc")
     settings, runs = {**EQUAL, **NAMED}[name]
     model = gemm(**settings)
     assert runs in optimized(model, tmp_path)
-    artifact = qcgen.compile(model, name="net")
-    is_named = bool(artifact.report.inexact) or any(node.in_float for node in artifact.report.nodes)
-    assert is_named == (name in NAMED)
-    feeds = {x.name: random(x.dtype.value, x.shape) for x in artifact.program.inputs}
-    [got], [wanted] = artifact.load().run(None, feeds), judge(model, feeds)
-    assert np.allclose(got, wanted, rtol=1e-5, atol=1 if got.dtype != np.float32 else 1e-4)
-    assert is_named or np.array_equal(got, wanted)
+    assert_judged(model, named=name in NAMED)
 
 
 def test_alpha_and_c_at_once_are_refused():

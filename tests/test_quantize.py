@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from models import graph_model, node_model
+from onnx import helper
 from tools import require_modules
 
 import qcgen
@@ -50,14 +51,9 @@ def network(batch="unk__44", opset=17, last=()):
         node("Gemm", ["flat", "w3", "b3"], ["logits"], "logits"),
         *last,
     ]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("image", 1, (batch, *IMAGE))],
-        [helper.make_tensor_value_info("logits", 1, (batch, 4))],
-        [numpy_helper.from_array(each.astype(np.float32), name) for name, each in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    held = {name: each.astype(np.float32) for name, each in constants.items()}
+    inputs, outputs = {"image": ("float", (batch, *IMAGE))}, {"logits": ("float", (batch, 4))}
+    return graph_model(nodes, inputs, outputs, held, opset=opset)
 
 
 def images(count=60):
@@ -173,14 +169,8 @@ def test_data_that_does_not_fit_is_refused(name, folder, capsys):
 def test_the_error_is_a_number_whatever_the_size_of_the_data(factor):
     from qcgen.quantize import quantize
 
-    n = helper.make_graph(
-        [helper.make_node("Conv", ["image", "w"], ["y"])],
-        "net",
-        [helper.make_tensor_value_info("image", 1, (1, *IMAGE))],
-        [helper.make_tensor_value_info("y", 1, None)],
-        [numpy_helper.from_array(np.ones((3, 2, 3, 3), np.float32), "w")],
-    )
-    onnx.save(helper.make_model(n, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "line.onnx")
+    operands = {"image": ("float", (1, *IMAGE)), "w": np.ones((3, 2, 3, 3), np.float32)}
+    onnx.save(node_model("Conv", operands, {"y": ("float", None)}, opset=17), "line.onnx")
     np.savez("scaled.npz", image=images(4) * np.float32(factor))
     assert 1e-4 < quantize(Path("line.onnx"), Path("scaled.npz")).error < 0.1
 
@@ -234,7 +224,7 @@ def test_models_that_cannot_be_quantized_are_refused():
     assert problem(network(3)) == "its shape is (3, 2, 8, 8)"
 
 
-def words(dtype=TensorProto.INT64):
+def words(dtype="int64"):
     """Words, each a number, become vectors, whose mean is classified; a mask leaves out those that are 0."""
     draw = np.random.RandomState(4)
     node = helper.make_node
@@ -246,7 +236,7 @@ def words(dtype=TensorProto.INT64):
         node("ReduceMean", ["kept"], ["mean"], "mean", axes=[1], keepdims=0),
         node("Gemm", ["mean", "w", "b"], ["y"], "gemm"),
     ]
-    none = np.zeros((), helper.tensor_dtype_to_np_dtype(dtype))
+    none = np.zeros((), dtype)
     floats = {
         "table": draw.normal(0, 1, (20, 8)),
         "w": draw.normal(0, 1, (8, 3)),
@@ -255,18 +245,12 @@ def words(dtype=TensorProto.INT64):
     }
     constants = {name: value.astype(np.float32) for name, value in floats.items()}
     constants |= {"none": none, "axes": np.int64([2])}
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("words", dtype, ("batch", 6))],
-        [helper.make_tensor_value_info("y", 1, ("batch", 3))],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    words, y = {"words": (dtype, ("batch", 6))}, {"y": ("float", ("batch", 3))}
+    return graph_model(nodes, words, y, constants, opset=16)
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("dtype", [TensorProto.INT64, TensorProto.INT32])
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
 def test_words_are_calibrated_as_they_are(dtype, capsys):
     onnx.save(words(dtype), "words.onnx")
     np.savez("words.npz", np.random.RandomState(5).randint(0, 20, (30, 6)))

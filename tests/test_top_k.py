@@ -5,22 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from batch import require
-from models import graph_model
+from judged import assert_judged, judge
+from models import graph_model, problems
 from onnx import helper
 from qdq import A, Chain, kinds
-from tools import require_modules
 
 import qcgen
-from qcgen.errors import ModelRejected
 from qcgen.reference import evaluate
-
-
-def judged(model, feeds):
-    """What onnxruntime gives."""
-    require_modules("onnxruntime")
-    import onnxruntime
-
-    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
 
 
 def top_k(shape, k, *, outputs=("y", "places"), opset=13, **attributes):
@@ -36,13 +27,8 @@ def top_k(shape, k, *, outputs=("y", "places"), opset=13, **attributes):
     ("shape", "axis", "k"), [((2, 30), -1, 5), ((3, 17, 4), 1, 17), ((3, 17, 4), 0, 1), ((9,), 0, 9)]
 )
 def test_the_best_elements_and_their_places_are_onnxruntimes(shape, axis, k, largest):
-    require("gcc")
-    model = top_k(shape, k, axis=axis, largest=largest)
-    loaded = qcgen.compile(model, name="net").load()
-    for seed in range(4):
-        x = np.random.default_rng(seed).integers(-4, 4, shape).astype(np.float32)
-        for found, expected in zip(loaded.run(None, {"x": x}), judged(model, {"x": x}), strict=True):
-            np.testing.assert_array_equal(found, expected)
+    xs = [np.random.default_rng(seed).integers(-4, 4, shape).astype(np.float32) for seed in range(4)]
+    assert_judged(top_k(shape, k, axis=axis, largest=largest), *({"x": x} for x in xs))
 
 
 @pytest.mark.parametrize("largest", [0, 1])
@@ -57,7 +43,7 @@ def test_nan_is_the_largest_as_in_onnxruntime(k, largest):
     x[0], x[1, :2] = np.nan, [np.inf, -np.inf]
     reference = evaluate(artifact.program, {"x": x})
     for name, found, wanted in zip(
-        ("y", "places"), artifact.load().run(None, {"x": x}), judged(model, {"x": x}), strict=True
+        ("y", "places"), artifact.load().run(None, {"x": x}), judge(model, {"x": x}), strict=True
     ):
         np.testing.assert_array_equal(found, wanted)
         np.testing.assert_array_equal(reference[name], wanted)
@@ -91,11 +77,8 @@ def test_codes_are_compared_where_they_are_numbers_apart(meaning, expected):
         helper.make_node("TopK", [chain.through("x", meaning), chain.constant("k", [3])], ["y", "places"])
     )
     model = chain.model((2, 8), ("y", "places"))
-    artifact = qcgen.compile(model, name="net")
-    assert kinds(artifact.program) == expected
     x = np.linspace(-1, 2, 16).reshape(2, 8).astype(np.float32)
-    for found, wanted in zip(artifact.load().run(None, {"x": x}), judged(model, {"x": x}), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    assert kinds(assert_judged(model, {"x": x}, named=None, exact=True).program) == expected
 
 
 @pytest.mark.parametrize("constant", [None, "x", "places"])
@@ -103,7 +86,6 @@ def test_codes_are_compared_where_they_are_numbers_apart(meaning, expected):
     ("shape", "places", "axis"), [((3, 5, 4), (2, 7, 3), 1), ((3, 5, 4), (3, 5, 4), 0), ((2, 9), (1, 3), -1)]
 )
 def test_elements_at_computed_places_are_onnxruntimes(shape, places, axis, constant):
-    require("gcc")
     generator = np.random.default_rng(7)
     feeds = {
         "x": generator.normal(size=shape).astype(np.float32),
@@ -113,19 +95,11 @@ def test_elements_at_computed_places_are_onnxruntimes(shape, places, axis, const
     constants = {constant: feeds.pop(constant)} if constant else {}
     node = helper.make_node("GatherElements", ["x", "places"], ["y"], axis=axis)
     inputs = {name: spec for name, spec in types.items() if name in feeds}
-    model = graph_model([node], inputs, {"y": None}, constants)
-    [found] = qcgen.compile(model, name="net").load().run(None, feeds)
-    np.testing.assert_array_equal(found, judged(model, feeds)[0])
-
-
-def problems(model):
-    with pytest.raises(ModelRejected) as rejection:
-        qcgen.compile(model)
-    return rejection.value.problems
+    assert_judged(graph_model([node], inputs, {"y": None}, constants), feeds)
 
 
 def refusal(model):
-    [problem] = problems(model)
+    [problem] = problems(qcgen.compile, model)
     return problem
 
 
@@ -139,7 +113,9 @@ def test_more_than_there_is_cannot_be_found(k):
 def test_how_many_are_found_must_be_constant():
     node = helper.make_node("TopK", ["x", "k"], ["v", "y"], name="best")
     model = graph_model([node], {"x": ("float", (1, 9)), "k": ("int64", (1,))}, {"v": None, "y": None}, opset=13)
-    assert [problem.what for problem in problems(model)] == ["K is not constant: it is the model's input 'k'"]
+    assert [problem.what for problem in problems(qcgen.compile, model)] == [
+        "K is not constant: it is the model's input 'k'"
+    ]
 
 
 @pytest.mark.parametrize(

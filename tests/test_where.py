@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from batch import require
-from onnx import TensorProto, helper, numpy_helper
+from models import graph_model
+from onnx import helper
 from qdq import kinds, meaning_of
 
 import qcgen
@@ -22,12 +23,8 @@ RECORDED = {
 
 
 def model(nodes, shapes, constants=()):
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-    stored = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in dict(constants).items()]
-    graph = helper.make_graph(
-        nodes, "net", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], stored
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    stored = {name: np.asarray(value, np.float32) for name, value in dict(constants).items()}
+    return graph_model(nodes, {name: ("float", shape) for name, shape in shapes.items()}, {"y": None}, stored, opset=16)
 
 
 @pytest.mark.parametrize("with_not", [False, True])

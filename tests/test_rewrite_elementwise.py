@@ -35,22 +35,24 @@ def values(meaning):
     return f32(np.arange(limits.min, limits.max + 1) - int(zero_point)) * f32(scale)
 
 
-def test_dequantize_and_quantize_alike_are_nothing():
-    chain = Chain()
+@pytest.fixture
+def chain() -> Chain:
+    return Chain()
+
+
+def test_dequantize_and_quantize_alike_are_nothing(chain):
     chain.through(chain.through("x", A), A, "y")
     assert operators(chain.rewritten(X_SHAPE)) == FULL
 
 
-def test_a_model_that_only_requantizes_alike_keeps_its_output():
-    chain = Chain()
+def test_a_model_that_only_requantizes_alike_keeps_its_output(chain):
     chain.quantize(chain.through("x", A), A, "y")
     graph = chain.rewritten(X_SHAPE)
     assert operators(graph) == ["QuantizeLinear", "Identity"]
     assert graph.outputs == ("y",)
 
 
-def test_dequantize_and_quantize_otherwise_are_a_table():
-    chain = Chain()
+def test_dequantize_and_quantize_otherwise_are_a_table(chain):
     chain.through(chain.through("x", A), C, "y")
     program = chain.meant(X_SHAPE)
     assert kinds(program) == ["Quantize", "Lookup", "Dequantize"]
@@ -107,8 +109,7 @@ def test_a_relu_that_clamps_nothing_vanishes():
     assert operators(between("Relu", (lowest, lowest)).rewritten(X_SHAPE)) == FULL
 
 
-def test_a_clamp_behind_a_table_joins_it():
-    chain = Chain()
+def test_a_clamp_behind_a_table_joins_it(chain):
     flat = chain.node("Flatten", [chain.node("Relu", [chain.through("x", A)])])
     chain.through(chain.node("Relu", [flat]), C, "y")
     program = chain.meant(X_SHAPE)
@@ -116,8 +117,7 @@ def test_a_clamp_behind_a_table_joins_it():
     assert np.array_equal(table(program), codes(np.maximum(values(A), 0), C))
 
 
-def test_a_float_operator_of_two_tensors_is_left_between_its_rims():
-    chain = Chain()
+def test_a_float_operator_of_two_tensors_is_left_between_its_rims(chain):
     first, second = chain.through("x", A), chain.through("x", B)
     chain.through(chain.node("Sub", [first, second]), B, "y")
     program = chain.meant(X_SHAPE)
@@ -127,8 +127,7 @@ def test_a_float_operator_of_two_tensors_is_left_between_its_rims():
     assert {op.a.dtype, op.b.dtype, op.y.dtype} == {DType.FLOAT32}
 
 
-def test_rewriting_twice_changes_nothing_more():
-    chain = Chain()
+def test_rewriting_twice_changes_nothing_more(chain):
     chain.through(silu(chain, chain.through("x", A)), C, "y")
     graph = chain.rewritten(X_SHAPE)
     again = rewrite(graph)
@@ -149,8 +148,7 @@ MALFORMED = ({}, {"axis": 9}, {"axes": ["a"], "perm": [7], "kernel_shape": 3}, {
         *("Slice", "Softmax", "Split", "Squeeze", "Transpose", "Unsqueeze"),
     ],
 )
-def test_no_malformed_node_between_quantizations_raises(op_type, count, attributes):
-    chain = Chain()
+def test_no_malformed_node_between_quantizations_raises(chain, op_type, count, attributes):
     inputs = [chain.through("x", A), *(chain.constant(f"k{index}", np.array([99, -99])) for index in range(3))]
     chain.through(chain.node(op_type, inputs[:count], **attributes), B, "y")
     graph = graph_if_spelt_well(chain.model(X_SHAPE))
@@ -174,8 +172,7 @@ def test_a_scale_that_makes_no_sense_leaves_the_model_as_it_is_to_be_refused(sca
     ]
 
 
-def test_new_names_avoid_the_models_own():
-    chain = Chain()
+def test_new_names_avoid_the_models_own(chain):
     x = chain.through("x", A)
     chain.constant("t_low", np.float32(1))
     chain.constant("t_low_2", np.float32(2))
@@ -188,8 +185,7 @@ def test_new_names_avoid_the_models_own():
 
 
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
-def test_codes_tell_where_the_largest_number_is(op_type):
-    chain = Chain()
+def test_codes_tell_where_the_largest_number_is(chain, op_type):
     chain.node(op_type, [chain.through("x", A)], "y", axis=1)
     program = chain.meant(X_SHAPE)
     assert kinds(program) == ["Quantize", "ArgMax"]
@@ -198,8 +194,7 @@ def test_codes_tell_where_the_largest_number_is(op_type):
     assert means(op.x, A)
 
 
-def test_codes_that_are_the_same_number_do_not_tell_where_the_largest_is():
-    chain = Chain()
+def test_codes_that_are_the_same_number_do_not_tell_where_the_largest_is(chain):
     coarse = chain.through("x", (1e38, np.uint8(3)))  # the codes above 6 are infinite
     chain.node("ArgMax", [coarse], "y", axis=1)
     program = chain.meant(X_SHAPE)
@@ -218,8 +213,7 @@ def test_codes_that_are_the_same_number_do_not_tell_where_the_largest_is():
         ("Equal", np.equal),
     ],
 )
-def test_a_choice_by_a_comparison_of_one_tensor_is_a_table(op_type, compare, is_quantized):
-    chain = Chain()
+def test_a_choice_by_a_comparison_of_one_tensor_is_a_table(chain, op_type, compare, is_quantized):
     x = chain.through("x", A)
     limit, other = chain.constant("limit", f32(0.5)), chain.constant("other", f32(2))
     if is_quantized:
@@ -233,8 +227,7 @@ def test_a_choice_by_a_comparison_of_one_tensor_is_a_table(op_type, compare, is_
     assert table(program) == codes.tolist()
 
 
-def test_a_choice_between_two_tensors_is_no_table():
-    chain = Chain()
+def test_a_choice_between_two_tensors_is_no_table(chain):
     x = chain.through("x", A)
     other = chain.node("Softmax", [x])
     condition = chain.node("Greater", [x, chain.constant("limit", f32(0.5))])
@@ -243,8 +236,7 @@ def test_a_choice_between_two_tensors_is_no_table():
 
 
 @pytest.mark.parametrize("x_type", ["uint8", "int8"])
-def test_bytes_that_are_cast_scaled_and_quantized_are_a_table(x_type):
-    chain = Chain()
+def test_bytes_that_are_cast_scaled_and_quantized_are_a_table(chain, x_type):
     scaled = chain.node("Div", [chain.node("Cast", ["x"], to=1), chain.constant("k", f32(255))])
     chain.quantize(chain.node("Sub", [scaled, chain.constant("half", f32(0.5))]), C, "y")
     program = meaning_of(rewrite(load(chain.model(X_SHAPE, x_type=x_type))))

@@ -56,9 +56,13 @@ def concat(chain, x):
 MOVEMENTS = (flatten, reshape, transpose, squeeze, unsqueeze, slice_, max_pool, resize, pad, concat)
 
 
+@pytest.fixture
+def chain() -> Chain:
+    return Chain()
+
+
 @pytest.mark.parametrize("movement", MOVEMENTS)
-def test_between_equal_quantizations_the_codes_are_moved(movement):
-    chain = Chain()
+def test_between_equal_quantizations_the_codes_are_moved(chain, movement):
     chain.through(movement(chain, chain.through("x", A)), A, "y")
     graph = chain.rewritten(X_SHAPE)
     assert len(graph.nodes) == 3
@@ -69,8 +73,7 @@ def test_between_equal_quantizations_the_codes_are_moved(movement):
 
 
 @pytest.mark.parametrize("movement", MOVEMENTS)
-def test_a_float_input_is_quantized_before_it_is_moved(movement):
-    chain = Chain()
+def test_a_float_input_is_quantized_before_it_is_moved(chain, movement):
     chain.through(movement(chain, "x"), A, "y")
     graph = chain.rewritten(X_SHAPE)
     assert [operators(graph)[index] for index in (0, 2)] == ["QuantizeLinear", "DequantizeLinear"]
@@ -79,8 +82,7 @@ def test_a_float_input_is_quantized_before_it_is_moved(movement):
 
 
 @pytest.mark.parametrize("movement", MOVEMENTS)
-def test_what_stays_float_is_dequantized_after_it_is_moved(movement):
-    chain = Chain()
+def test_what_stays_float_is_dequantized_after_it_is_moved(chain, movement):
     chain.node("Softmax", [movement(chain, chain.through("x", A))], "y")
     graph = chain.rewritten(X_SHAPE)
     assert [operators(graph)[index] for index in (0, 2, 3)] == ["QuantizeLinear", "DequantizeLinear", "Softmax"]
@@ -88,16 +90,14 @@ def test_what_stays_float_is_dequantized_after_it_is_moved(movement):
 
 
 @pytest.mark.parametrize("movement", MOVEMENTS)
-def test_between_other_quantizations_a_table_comes_before_the_movement(movement):
-    chain = Chain()
+def test_between_other_quantizations_a_table_comes_before_the_movement(chain, movement):
     chain.through(movement(chain, chain.through("x", A)), B, "y")
     program = chain.meant(X_SHAPE)
     assert kinds(program)[1] == "Lookup"
     assert len(program.operators) == 4
 
 
-def test_the_convolution_in_front_of_a_movement_is_one_of_codes_and_clamped_at_once():
-    chain = Chain()
+def test_the_convolution_in_front_of_a_movement_is_one_of_codes_and_clamped_at_once(chain):
     w = chain.weights("w", np.ones((4, 4, 1, 1), np.int8), (0.01, np.int8(0)))
     result = chain.node("Conv", [chain.through("x", A), w])
     chain.through(chain.node("Relu", [max_pool(chain, result)]), B, "y")
@@ -141,22 +141,19 @@ def test_a_pad_with_a_value_of_no_code_stays_float_where_nothing_quantizes_it():
     assert operators(padding(on_a_code, quantized=False)) == ["QuantizeLinear", "Pad", "DequantizeLinear"]
 
 
-def test_a_relu_in_front_of_a_float_tail_clamps_codes():
-    chain = Chain()
+def test_a_relu_in_front_of_a_float_tail_clamps_codes(chain):
     chain.node("Softmax", [chain.node("Relu", [chain.through("x", B)])], "y")
     graph = chain.rewritten(X_SHAPE)
     assert operators(graph) == ["QuantizeLinear", "Clip", "DequantizeLinear", "Softmax"]
 
 
-def test_a_clip_whose_bound_is_no_value_of_a_code_stays_float_in_front_of_a_float_tail():
-    chain = Chain()
+def test_a_clip_whose_bound_is_no_value_of_a_code_stays_float_in_front_of_a_float_tail(chain):
     bounds = [chain.constant("low", f32(-0.026)), chain.constant("high", f32(1))]
     chain.node("Softmax", [chain.node("Clip", [chain.through("x", B), *bounds])], "y")
     assert operators(chain.rewritten(X_SHAPE)) == ["QuantizeLinear", "DequantizeLinear", "Clip", "Softmax"]
 
 
-def test_every_part_of_a_split_is_moved_as_codes():
-    chain = Chain()
+def test_every_part_of_a_split_is_moved_as_codes(chain):
     x = chain.through("x", A)
     chain.nodes.append(helper.make_node("Split", [x], ["first", "second"], name="split"))
     chain.through("first", A, "y")
@@ -167,8 +164,7 @@ def test_every_part_of_a_split_is_moved_as_codes():
     assert sorted(operators(graph)[2:]) == ["DequantizeLinear", "DequantizeLinear", "Softmax"]
 
 
-def test_parts_of_different_meaning_are_brought_to_the_concats():
-    chain = Chain()
+def test_parts_of_different_meaning_are_brought_to_the_concats(chain):
     first, second = chain.through("x", A), chain.through("x", B)
     chain.through(chain.node("Concat", [first, second, first], axis=1), A, "y")
     program = chain.meant(X_SHAPE)
@@ -177,8 +173,7 @@ def test_parts_of_different_meaning_are_brought_to_the_concats():
     assert [x.name for x in concat.xs] == ["x_q", lookup.y.name, "x_q"]
 
 
-def test_a_linear_resize_becomes_steps_in_float():
-    chain = Chain()
+def test_a_linear_resize_becomes_steps_in_float(chain):
     result = chain.node("Resize", [chain.through("x", A), "", chain.constant("s", f32([1, 1, 2, 2]))], mode="linear")
     chain.through(result, A, "y")
     found = operators(chain.rewritten(X_SHAPE))
@@ -187,8 +182,7 @@ def test_a_linear_resize_becomes_steps_in_float():
     assert set(found[2:-2]) == {"Gather", "Mul", "Add"}
 
 
-def test_quantization_does_not_pass_a_tensor_that_others_read():
-    chain = Chain()
+def test_quantization_does_not_pass_a_tensor_that_others_read(chain):
     chain.node("Exp", [chain.node("Relu", ["x"], "r")], "z")
     chain.through("r", A, "y")
     assert operators(chain.rewritten(X_SHAPE, ("y", "z")))[0] == "Relu"

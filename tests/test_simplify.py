@@ -78,15 +78,18 @@ def partly_constant(net: Net, constant_bias: int, channels: int = 5, y_zero_poin
     return net.conv(x, w, bias, y_zero_point=y_zero_point)
 
 
+@pytest.fixture
+def net() -> Net:
+    return Net()
+
+
 @pytest.mark.parametrize("pads", [0, 1])
-def test_channels_that_are_the_zero_point_go_with_or_without_padding(pads):
-    net = Net()
+def test_channels_that_are_the_zero_point_go_with_or_without_padding(net, pads):
     y = net.conv(partly_constant(net, DEAD), weights(3, 5, 3, 3), [1, 2, 3], pads=pads)
     assert channels_of(simplified(y, net=net)) == [(2, 3), (3, 3)]
 
 
-def test_other_constants_join_the_bias_where_there_is_no_padding():
-    net = Net()
+def test_other_constants_join_the_bias_where_there_is_no_padding(net):
     w = weights(3, 5, 3, 3)
     y = net.conv(partly_constant(net, ZERO_POINT_IS_NOT), w, [1, 2, 3])
     result = simplified(y, net=net)
@@ -95,14 +98,12 @@ def test_other_constants_join_the_bias_where_there_is_no_padding():
     assert result.operators[1].bias.tolist() == (added + np.array([1, 2, 3])).tolist()
 
 
-def test_other_constants_stay_where_there_is_padding():
-    net = Net()
+def test_other_constants_stay_where_there_is_padding(net):
     y = net.conv(partly_constant(net, ZERO_POINT_IS_NOT), weights(3, 5, 3, 3), [1, 2, 3], pads=1)
     assert channels_of(simplified(y, net=net)) == [(2, 5), (5, 3)]
 
 
-def test_constants_join_the_bias_where_every_window_sees_the_same_padding():
-    net = Net()
+def test_constants_join_the_bias_where_every_window_sees_the_same_padding(net):
     x = net.input((1, 1, 1, 1))
     y = net.conv(x, np.array([[0], [90]], np.int8).reshape(2, 1, 1, 1), [ZERO_POINT_IS_NOT, 0])
     z = net.conv(y, weights(2, 2, 3, 3), [10, 20], pads=1)
@@ -110,15 +111,13 @@ def test_constants_join_the_bias_where_every_window_sees_the_same_padding():
 
 
 @pytest.mark.parametrize("zero_point", [0, 50, 200])
-def test_the_zero_point_of_the_consumer_decides(zero_point):
-    net = Net()
+def test_the_zero_point_of_the_consumer_decides(net, zero_point):
     constant = partly_constant(net, 0, y_zero_point=zero_point)
     y = net.conv(constant, weights(3, 5, 3, 3), [1, 2, 3], pads=1)
     assert channels_of(simplified(y, net=net)) == [(2, 3), (3, 3)]
 
 
-def test_a_bias_that_leaves_int32_wraps_as_the_accumulator_does():
-    net = Net()
+def test_a_bias_that_leaves_int32_wraps_as_the_accumulator_does(net):
     x = net.input((1, 1, 2, 2))
     y = net.conv(x, np.array([[0], [1]], np.int8).reshape(2, 1, 1, 1), [10**6, 0], scale=1.0)
     z = net.conv(y, np.array([[100, 1]], np.int8).reshape(1, 2, 1, 1), [2**31 - 100], raw=True)
@@ -127,8 +126,7 @@ def test_a_bias_that_leaves_int32_wraps_as_the_accumulator_does():
     assert result.operators[1].bias.tolist() == [2**31 - 100 + 25500 - 2**32]
 
 
-def test_a_convolution_behind_a_quantized_float_loses_output_channels():
-    net = Net()
+def test_a_convolution_behind_a_quantized_float_loses_output_channels(net):
     real = net.input((1, 2, 6, 6), dtype=DType.FLOAT32)
     codes = net.add(Quantize("q", "QuantizeLinear", real, net.tensor((1, 2, 6, 6))))
     w = weights(5, 2, 3, 3)
@@ -141,8 +139,7 @@ def test_a_convolution_behind_a_quantized_float_loses_output_channels():
     assert_same(program, result, [{real.name: np.linspace(-200, 200, 72, dtype=np.float32).reshape(1, 2, 6, 6)}])
 
 
-def test_a_chain_of_depthwise_convolutions_loses_a_channel_from_end_to_end():
-    net = Net()
+def test_a_chain_of_depthwise_convolutions_loses_a_channel_from_end_to_end(net):
     x = partly_constant(net, DEAD)
     for seed in range(3):
         x = net.conv(x, weights(5, 1, 3, 3, seed=seed), [0] * 5, group=5, pads=1, scale=0.005)
@@ -150,16 +147,14 @@ def test_a_chain_of_depthwise_convolutions_loses_a_channel_from_end_to_end():
     assert channels_of(simplified(y, net=net)) == [(2, 3), (3, 3), (3, 3), (3, 3), (3, 4)]
 
 
-def test_a_depthwise_channel_that_is_constant_by_itself_takes_its_input_along():
-    net = Net()
+def test_a_depthwise_channel_that_is_constant_by_itself_takes_its_input_along(net):
     x = net.conv(net.input((1, 2, 6, 6)), weights(5, 2, 3, 3), [0] * 5)
     y = net.conv(x, weights(5, 1, 3, 3), [0, DEAD, 0, 0, 10**7], group=5, pads=1, scale=0.002)
     z = net.conv(y, weights(4, 5, 1, 1), [1, 2, 3, 4])
     assert channels_of(simplified(z, net=net)) == [(2, 3), (3, 3), (3, 4)]
 
 
-def test_groups_go_whole_or_not_at_all():
-    net = Net()
+def test_groups_go_whole_or_not_at_all(net):
     x = net.conv(net.input((1, 2, 6, 6)), positive(6, 2, 1, 1), [0] * 6)
     y = net.conv(x, positive(6, 2, 1, 1), [DEAD, 0, DEAD, DEAD, 0, 0], group=3, scale=0.001)
     z = net.conv(y, weights(4, 6, 1, 1), [1, 2, 3, 4])
@@ -168,8 +163,7 @@ def test_groups_go_whole_or_not_at_all():
     assert result.operators[1].geometry.group == 2
 
 
-def test_a_channel_that_no_weight_reads_goes_with_all_that_feeds_only_it():
-    net = Net()
+def test_a_channel_that_no_weight_reads_goes_with_all_that_feeds_only_it(net):
     w = weights(3, 4, 3, 3)
     w[:, 2] = 0
     x = net.conv(net.input((1, 2, 6, 6)), weights(4, 2, 1, 1), [0] * 4)
@@ -177,22 +171,19 @@ def test_a_channel_that_no_weight_reads_goes_with_all_that_feeds_only_it():
     assert channels_of(simplified(net.conv(y, w, [0] * 3), net=net)) == [(2, 3), (3, 3), (3, 3)]
 
 
-def test_a_channel_that_one_of_two_readers_needs_stays_for_both():
-    net = Net()
+def test_a_channel_that_one_of_two_readers_needs_stays_for_both(net):
     y = partly_constant(net, ZERO_POINT_IS_NOT)
     padded, bare = (net.conv(y, weights(3, 5, 3, 3), [1, 2, 3], pads=pads) for pads in (1, 0))
     assert channels_of(simplified(padded, bare, net=net)) == [(2, 5), (5, 3), (5, 3)]
 
 
-def test_outputs_of_the_program_keep_all_their_channels():
-    net = Net()
+def test_outputs_of_the_program_keep_all_their_channels(net):
     y = partly_constant(net, DEAD)
     z = net.conv(y, weights(3, 5, 3, 3), [1, 2, 3])
     assert channels_of(simplified(y, z, net=net)) == [(2, 5), (5, 3)]
 
 
-def test_a_convolution_of_nothing_but_constants_keeps_one_input_channel():
-    net = Net()
+def test_a_convolution_of_nothing_but_constants_keeps_one_input_channel(net):
     y = net.conv(net.input((1, 2, 6, 6)), np.zeros((3, 2, 1, 1), np.int8), [100, 200, 300])
     assert channels_of(simplified(net.conv(y, weights(2, 3, 1, 1), [5, 6]), net=net)) == [(2, 1), (1, 2)]
 
@@ -244,8 +235,7 @@ BETWEEN = sorted(through(*(lambda net: (net, partly_constant(net, DEAD)))(Net())
 
 @pytest.mark.parametrize("bias", [DEAD, ZERO_POINT_IS_NOT])
 @pytest.mark.parametrize("name", BETWEEN)
-def test_channels_go_through(name, bias):
-    net = Net()
+def test_channels_go_through(net, name, bias):
     between, left = through(net, partly_constant(net, bias))[name]
     result = simplified(end(net, between), net=net)
     # With padding counted or written the constant is one no more, unless it is what padding holds.
@@ -253,23 +243,20 @@ def test_channels_go_through(name, bias):
     assert channels_of(result)[0] == (2, 5 if mixed else left)
 
 
-def test_an_operand_that_is_broadcast_over_channels_stays():
-    net = Net()
+def test_an_operand_that_is_broadcast_over_channels_stays(net):
     y = partly_constant(net, DEAD)
     one = net.conv(y, weights(1, 5, 1, 1), [0], scale=0.003)
     gated = net.binary("mul", y, one)
     assert channels_of(simplified(end(net, gated), net=net)) == [(2, 3), (3, 1), (3, 3)]
 
 
-def test_an_operand_that_is_not_constant_keeps_the_other_ones_channel():
-    net = Net()
+def test_an_operand_that_is_not_constant_keeps_the_other_ones_channel(net):
     y = partly_constant(net, DEAD)
     other = net.conv(net.input((1, 2, 4, 4)), positive(5, 2, 1, 1), [0] * 5)
     assert channels_of(simplified(end(net, net.binary("add", y, other)), net=net)) == [(2, 5), (2, 5), (5, 3)]
 
 
-def test_one_part_of_a_concatenation_can_go_altogether():
-    net = Net()
+def test_one_part_of_a_concatenation_can_go_altogether(net):
     y = partly_constant(net, DEAD)
     constant = net.conv(net.input((1, 1, 4, 4)), np.zeros((2, 1, 1, 1), np.int8), [DEAD, ZERO_POINT_IS_NOT])
     result = simplified(end(net, net.concat([constant, y])), net=net)
@@ -277,8 +264,7 @@ def test_one_part_of_a_concatenation_can_go_altogether():
     assert kinds(result) == ["Conv", "Conv"]
 
 
-def test_signed_codes_and_channels_last_are_simplified_alike():
-    net = Net()
+def test_signed_codes_and_channels_last_are_simplified_alike(net):
     x = net.input((1, 6, 6, 2), zero_point=-7, dtype=DType.INT8, layout=Layout.CHANNELS_LAST)
     w = weights(4, 2, 3, 3)
     w[2] = 0
@@ -291,31 +277,27 @@ def clamp(low: int, high: int) -> Array:
     return np.clip(np.arange(256), low, high)
 
 
-def test_a_clamp_behind_a_convolution_becomes_its_bounds():
-    net = Net()
+def test_a_clamp_behind_a_convolution_becomes_its_bounds(net):
     y = net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3, y_zero_point=100)
     result = simplified(net.lookup(net.lookup(y, clamp(100, 255)), clamp(0, 140)), net=net)
     assert kinds(result) == ["Conv"]
     assert (result.operators[0].epilogue.low, result.operators[0].epilogue.high) == (100, 140)
 
 
-def test_a_clamp_behind_a_global_average_becomes_its_bounds():
-    net = Net()
+def test_a_clamp_behind_a_global_average_becomes_its_bounds(net):
     y = net.global_average(net.input((1, 3, 4, 4), zero_point=9))
     result = simplified(net.lookup(y, clamp(90, 160)), net=net)
     assert kinds(result) == ["GlobalAveragePool"]
 
 
-def test_clamps_that_leave_one_code_are_joined():
-    net = Net()
+def test_clamps_that_leave_one_code_are_joined(net):
     y = net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3, y_zero_point=100)
     result = simplified(net.lookup(net.lookup(y, clamp(0, 90)), clamp(120, 255)), net=net)
     assert kinds(result) == ["Conv"]
 
 
 @pytest.mark.parametrize("other", ["table", "scale", "reader", "output"])
-def test_other_tables_stay(other):
-    net = Net()
+def test_other_tables_stay(net, other):
     y = net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3, y_zero_point=100)
     table = np.arange(256)[::-1] if other == "table" else clamp(100, 255)
     z = net.lookup(y, table, 99 if other == "scale" else 100)
@@ -323,8 +305,7 @@ def test_other_tables_stay(other):
     assert "Lookup" in kinds(simplified(z, *more, net=net))
 
 
-def test_a_pad_with_the_zero_point_becomes_padding_of_all_its_readers():
-    net = Net()
+def test_a_pad_with_the_zero_point_becomes_padding_of_all_its_readers(net):
     x = net.input((1, 2, 4, 4), zero_point=77)
     padded = net.moved(Pad, x, (1, 2, 7, 5), before=(0, 0, 1, 0), value=77)
     a, b = net.conv(padded, weights(3, 2, 3, 3), [0] * 3, pads=1), net.conv(padded, weights(2, 2, 2, 2), [1, 2])
@@ -336,8 +317,7 @@ def test_a_pad_with_the_zero_point_becomes_padding_of_all_its_readers():
     ]
 
 
-def test_two_pads_become_padding_one_after_the_other():
-    net = Net()
+def test_two_pads_become_padding_one_after_the_other(net):
     x = net.input((1, 2, 4, 4))
     inner = net.moved(Pad, x, (1, 2, 5, 5), before=(0, 0, 1, 0), value=0)
     outer = net.moved(Pad, inner, (1, 2, 7, 7), before=(0, 0, 1, 1), value=0)
@@ -347,22 +327,19 @@ def test_two_pads_become_padding_one_after_the_other():
 @pytest.mark.parametrize(
     ("before", "shape"), [((0, 0, 1, 1), (1, 2, 6, 6)), ((0, 1, 0, 0), (1, 4, 4, 4))], ids=["pixels", "channels"]
 )
-def test_a_pad_with_another_value_stays(before, shape):
-    net = Net()
+def test_a_pad_with_another_value_stays(net, before, shape):
     x = net.moved(Pad, net.input((1, 2, 4, 4)), shape, before=before, value=3)
     assert "Pad" in kinds(simplified(net.conv(x, weights(3, shape[1], 3, 3), [0] * 3, pads=1), net=net))
 
 
-def test_channels_of_padding_join_the_bias():
-    net = Net()
+def test_channels_of_padding_join_the_bias(net):
     x = net.moved(Pad, net.input((1, 2, 4, 4)), (1, 4, 4, 4), before=(0, 1, 0, 0), value=3)
     result = simplified(net.conv(x, weights(3, 4, 3, 3), [0] * 3), net=net)
     assert kinds(result) == ["Conv"]
     assert channels_of(result) == [(2, 3)]
 
 
-def test_a_pad_with_a_value_that_never_wins_becomes_padding_of_a_max_pool():
-    net = Net()
+def test_a_pad_with_a_value_that_never_wins_becomes_padding_of_a_max_pool(net):
     y = net.conv(net.input((1, 1, 4, 4)), weights(2, 1, 1, 1), [3000, 4000], scale=0.001)
     low = int(channel_ranges(net.program(y))[y.name].lo.min())
     results = []
@@ -372,14 +349,12 @@ def test_a_pad_with_a_value_that_never_wins_becomes_padding_of_a_max_pool():
     assert kinds(simplified(*results, net=net)) == ["Conv", "MaxPool", "Pad", "MaxPool"]
 
 
-def test_a_pad_stays_where_a_max_pool_would_see_nothing_but_padding():
-    net = Net()
+def test_a_pad_stays_where_a_max_pool_would_see_nothing_but_padding(net):
     padded = net.moved(Pad, net.input((1, 2, 4, 4)), (1, 2, 8, 8), before=(0, 0, 2, 2), value=0)
     assert "Pad" in kinds(simplified(net.pool(padded, MaxPool, 2), net=net))
 
 
-def test_what_changes_nothing_goes():
-    net = Net()
+def test_what_changes_nothing_goes(net):
     y = net.lookup(net.input((1, 2, 4, 4)), np.arange(256))
     y = net.moved(Transpose, net.moved(Transpose, y, (1, 4, 4, 2), perm=(0, 2, 3, 1)), (1, 2, 4, 4), perm=(0, 3, 1, 2))
     y = net.moved(Reshape, net.moved(Reshape, y, (1, 32)), (1, 2, 4, 4))
@@ -387,8 +362,7 @@ def test_what_changes_nothing_goes():
     assert kinds(simplified(net.conv(y, weights(3, 2, 3, 3), [0] * 3), net=net)) == ["Conv"]
 
 
-def test_an_identity_that_writes_an_output_leaves_it_to_the_operator_before():
-    net = Net()
+def test_an_identity_that_writes_an_output_leaves_it_to_the_operator_before(net):
     y = net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3)
     z = net.lookup(y, np.arange(256))
     other = net.lookup(y, np.arange(256)[::-1])
@@ -396,27 +370,23 @@ def test_an_identity_that_writes_an_output_leaves_it_to_the_operator_before():
     assert kinds(result) == ["Conv", "Lookup"]
 
 
-def test_an_identity_between_an_input_and_an_output_stays():
-    net = Net()
+def test_an_identity_between_an_input_and_an_output_stays(net):
     assert kinds(simplified(net.lookup(net.input((1, 2)), np.arange(256)), net=net)) == ["Lookup"]
 
 
-def test_two_outputs_with_the_same_elements_stay_two():
-    net = Net()
+def test_two_outputs_with_the_same_elements_stay_two(net):
     y = net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3)
     a, b = net.lookup(y, np.arange(256)), net.lookup(y, np.arange(256))
     assert kinds(simplified(a, b, net=net)) == ["Conv", "Lookup"]
 
 
-def test_transposes_that_do_not_cancel_become_one():
-    net = Net()
+def test_transposes_that_do_not_cancel_become_one(net):
     x = net.moved(Transpose, net.input((1, 2, 3, 4)), (1, 3, 4, 2), perm=(0, 2, 3, 1))
     [op] = simplified(net.moved(Transpose, x, (1, 4, 3, 2), perm=(0, 2, 1, 3)), net=net).operators
     assert op.perm == (0, 3, 2, 1)
 
 
-def test_operators_and_constants_that_nobody_reads_go():
-    net = Net()
+def test_operators_and_constants_that_nobody_reads_go(net):
     y = net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3)
     net.binary("mul", y, net.constant(np.ones((3, 1, 1), np.uint8)))
     result = simplified(y, net=net)
@@ -424,8 +394,7 @@ def test_operators_and_constants_that_nobody_reads_go():
     assert not result.constants
 
 
-def test_what_was_proved_of_the_whole_is_not_kept_of_the_parts():
-    net = Net()
+def test_what_was_proved_of_the_whole_is_not_kept_of_the_parts(net):
     y = net.conv(partly_constant(net, ZERO_POINT_IS_NOT), weights(3, 5, 3, 3), [1, 2, 3])
     program = net.program(y)
     result = simplify(annotate(program))
@@ -570,7 +539,6 @@ def test_networks_without_constant_channels_keep_all_multiplications(name):
 
 
 @pytest.mark.parametrize("improve", PASSES, ids=lambda improve: improve.__name__)
-def test_a_pass_returns_the_very_program_that_it_cannot_improve(improve):
-    net = Net()
+def test_a_pass_returns_the_very_program_that_it_cannot_improve(net, improve):
     program = net.program(net.conv(net.input((1, 2, 4, 4)), weights(3, 2, 3, 3), [0] * 3))
     assert improve(program) is program

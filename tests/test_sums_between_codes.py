@@ -28,9 +28,13 @@ def x_and_its_maxima(chain):
     return x, chain.node("MaxPool", [x], kernel_shape=[1, 1])
 
 
+@pytest.fixture
+def chain() -> Chain:
+    return Chain()
+
+
 @pytest.mark.parametrize(("op_type", "kind"), [("Add", "add"), ("Mul", "mul")])
-def test_two_tensors_are_added_and_multiplied_in_codes(op_type, kind):
-    chain = Chain()
+def test_two_tensors_are_added_and_multiplied_in_codes(chain, op_type, kind):
     chain.through(chain.node(op_type, x_and_its_maxima(chain), "r"), B, "y")
     program = chain.meant(X_SHAPE)
     assert kinds(program) == ["Quantize", "MaxPool", "QuantizedBinary", "Dequantize"]
@@ -40,8 +44,7 @@ def test_two_tensors_are_added_and_multiplied_in_codes(op_type, kind):
     assert [means(op.a, A), means(op.b, A), means(op.y, B)] == [True] * 3
 
 
-def test_operands_of_the_other_8_bit_type_are_shifted_to_the_outputs():
-    chain = Chain()
+def test_operands_of_the_other_8_bit_type_are_shifted_to_the_outputs(chain):
     constant = chain.weights("k", np.array([[[[-128]], [[0]], [[1]], [[127]]]], np.int8), C)
     chain.through(chain.node("Add", [chain.through("x", C), constant], "r"), B, "y")
     program = chain.meant(X_SHAPE)
@@ -59,8 +62,7 @@ def test_operands_of_the_other_8_bit_type_are_shifted_to_the_outputs():
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-def test_a_constant_of_absent_zero_point_is_shifted_only_to_the_other_type(dtype):
-    chain = Chain()
+def test_a_constant_of_absent_zero_point_is_shifted_only_to_the_other_type(chain, dtype):
     constant = chain.weights("k", np.array([[[[0]], [[1]], [[99]], [[127]]]], dtype), (0.04, None))
     chain.through(chain.node("Mul", [constant, chain.through("x", A)], "r"), B, "y")
     program = chain.meant(X_SHAPE)
@@ -70,8 +72,7 @@ def test_a_constant_of_absent_zero_point_is_shifted_only_to_the_other_type(dtype
     assert program.constants[op.a.name].reshape(-1).tolist() == [by, 1 + by, 99 + by, 127 + by]
 
 
-def test_a_relu_behind_an_add_is_a_clamp_of_codes():
-    chain = Chain()
+def test_a_relu_behind_an_add_is_a_clamp_of_codes(chain):
     chain.through(chain.node("Relu", [chain.node("Add", x_and_its_maxima(chain))]), B, "y")
     program = chain.meant(X_SHAPE)
     assert kinds(program)[2:] == ["QuantizedBinary", "Lookup", "Dequantize"]
@@ -182,8 +183,7 @@ def test_windows_of_more_codes_than_are_averaged_are_refused(side, fits):
         chain.meant((1, 1, 130, 130))
 
 
-def test_one_table_shifts_codes_for_all_that_read_them():
-    chain = Chain()
+def test_one_table_shifts_codes_for_all_that_read_them(chain):
     x = chain.through("x", A)
     parts = [chain.through(chain.node(op_type, [x]), C) for op_type in ("GlobalAveragePool", "Softmax")]
     chain.node("Mul", parts, "y")
@@ -191,8 +191,7 @@ def test_one_table_shifts_codes_for_all_that_read_them():
 
 
 @pytest.mark.parametrize(("dtype", "is_kept"), [(np.uint8, False), (np.int8, True), (np.int16, False)])
-def test_sums_of_codes_of_two_types_are_told_to_be_floats_in_onnxruntime(dtype, is_kept):
-    chain = Chain()
+def test_sums_of_codes_of_two_types_are_told_to_be_floats_in_onnxruntime(chain, dtype, is_kept):
     x = chain.through("x", A)
     other = chain.through("x", (0.02, dtype(3)))
     chain.through(chain.node("Add", [x, other], "r"), B, "y")
@@ -238,8 +237,7 @@ def test_sums_along_any_axes_are_of_codes(op_type, meanings, axes, found):
     assert op.requantize is not None
 
 
-def test_a_sum_along_no_axis_stays_float():
-    chain = Chain()
+def test_a_sum_along_no_axis_stays_float(chain):
     none = chain.constant("none", np.zeros(0, np.int64))
     total = chain.node("ReduceSum", [chain.through("x", A), none], noop_with_empty_axes=1)
     chain.through(total, B, "y")
@@ -261,8 +259,7 @@ def test_the_largest_of_many_codes_is_requantized_after_it_is_found(op_type, att
     assert kinds(of_x(op_type, kind, (A, A), **attributes)[0]) == ["Quantize", kind.__name__, "Dequantize"]
 
 
-def test_a_constant_that_is_quantized_again_stays_a_constant():
-    chain = Chain()
+def test_a_constant_that_is_quantized_again_stays_a_constant(chain):
     k = chain.through(chain.weights("k", np.array([[[[0]], [[3]], [[4]], [[255]]]], np.uint8), A), C)
     chain.through(chain.node("Add", [chain.through("x", C), k]), C, "y")
     program = chain.meant(X_SHAPE)
@@ -272,8 +269,7 @@ def test_a_constant_that_is_quantized_again_stays_a_constant():
     assert means(k, C)
 
 
-def test_a_float_tail_stays_float():
-    chain = Chain()
+def test_a_float_tail_stays_float(chain):
     pooled = chain.through(chain.node("GlobalAveragePool", [chain.through("x", A)]), B)
     chain.node("Softmax", [chain.node("Flatten", [pooled])], "y")
     program = chain.meant(X_SHAPE)
@@ -283,8 +279,7 @@ def test_a_float_tail_stays_float():
     assert (y.name, y.dtype) == ("y", DType.FLOAT32)
 
 
-def test_quantizing_a_tensor_twice_alike_happens_once():
-    chain = Chain()
+def test_quantizing_a_tensor_twice_alike_happens_once(chain):
     first = chain.dequantize(chain.quantize("x", A, "q1"), A)
     second = chain.dequantize(chain.quantize("x", A, "q2"), A)
     chain.through(chain.node("Add", [first, second], "r"), B, "y")
@@ -295,8 +290,7 @@ def test_quantizing_a_tensor_twice_alike_happens_once():
     assert (op.a.name, op.b.name) == ("q1", "q1")
 
 
-def test_identities_in_between_are_no_obstacle():
-    chain = Chain()
+def test_identities_in_between_are_no_obstacle(chain):
     x = chain.node("Identity", [chain.node("Dropout", [chain.through("x", A)])])
     pooled = chain.node("Cast", [chain.node("GlobalAveragePool", [x])], to=1)
     chain.through(pooled, B, "y")

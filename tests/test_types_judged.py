@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import onnxruntime
 import pytest
 from batch import require
+from judged import assert_judged
 from models import ELEMENTS, MICROSOFT, graph_model, node_model
 from onnx import ModelProto, TensorProto, helper
 
@@ -35,32 +35,24 @@ def numbers(name: str) -> np.ndarray:
 @pytest.mark.parametrize("before", NUMBERS)
 def test_casts_to_integers_are_onnxruntimes(before):
     """Also of what does not fit, where C leaves the result open: as on x86-64, and without undefined behaviour."""
-    require("gcc")
     x, names = numbers(before), [name for name in INTO if name != before]
     nodes = [helper.make_node("Cast", ["x"], [name], name=name, to=ELEMENTS[name]) for name in names]
     model = graph_model(nodes, {"x": (before, x.shape)}, {name: (name, x.shape) for name in names})
     checked = ("-O1", "-fsanitize=undefined,float-cast-overflow", "-fsanitize-undefined-trap-on-error")
-    found = qcgen.compile(model, name="net").load(checked).run(None, {"x": x})
-    judged = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    for name, got, want in zip(names, found, judged, strict=True):
-        assert got.dtype == want.dtype
-        assert np.array_equal(got, want), name
+    assert_judged(model, {"x": x}, flags=checked)
 
 
 @pytest.mark.parametrize("is_second", [True, False])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_integers_compare_with_constants_as_in_onnxruntime(dtype, is_second):
     """Also those that float32 has not: the constants are less than 2^24 away from 0."""
-    require("gcc")
     x, limits = numbers(dtype), np.array([[0], [5], [-3], [2**24 - 1], [1 - 2**24]], dtype)
     inputs = ["x", "limits"] if is_second else ["limits", "x"]
     kinds = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
     nodes = [helper.make_node(kind, inputs, [kind], name=kind) for kind in kinds]
     outputs = {kind: ("bool", (len(limits), x.size)) for kind in kinds}
     model = graph_model(nodes, {"x": (dtype, x.shape)}, outputs, {"limits": limits}, opset=16)
-    found = qcgen.compile(model, name="net").load().run(None, {"x": x})
-    judged = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    assert [np.count_nonzero(got != want) for got, want in zip(found, judged, strict=True)] == [0] * len(kinds)
+    assert_judged(model, {"x": x})
 
 
 def test_integers_do_not_compare_with_constants_that_float32_has_not():

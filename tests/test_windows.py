@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from judged import judge as judged_by_onnxruntime
 from models import node_model
 from onnx.reference import ReferenceEvaluator
 from small_geometries import AXES, always, planes
 from small_geometries_kernels import is_pooled
-from tools import require_modules
 from windows import attributes, convolved, largest, means
 
 from qcgen.geometry import Window
@@ -30,13 +30,7 @@ def asked(op_type, x, axes, operands=(), opset=19, **more):
 
 def by_onnxruntime(model, feeds):
     """Judges poolings alone: those of onnx.reference are wrong at some borders."""
-    require_modules("onnxruntime")
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 3, 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)[0]
+    return judged_by_onnxruntime(model, feeds)[0]
 
 
 def by_onnx(model, feeds):

@@ -6,14 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from judged import judge
+from judged import assert_judged, judge
 from marks import share_at_first
-from models import graph_model
-from onnx import TensorProto, helper
-from tools import require
+from models import graph_model, node_model
+from onnx import helper
 
-import qcgen
-from qcgen.build import load
 from qcgen.functions import log_from_one
 from qcgen.reference import evaluate
 from qcgen.reference.tolerance import exact
@@ -30,24 +27,25 @@ CASES = [
 
 def reduction(op_type, shape, axes, keepdims):
     """A model of one reduction of float32 numbers."""
-    node = helper.make_node(op_type, ["x"], ["y"], name="node", axes=axes, keepdims=keepdims)
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "reduction", [x], [y])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=8)
+    return node_model(op_type, {"x": ("float", shape)}, opset=12, axes=axes, keepdims=keepdims)
+
+
+def drawn(seed, shape, spread=1):
+    return {"x": np.random.default_rng(seed).normal(0, spread, shape).astype(np.float32)}
+
+
+def assert_equal(model, feeds, **options):
+    """The reference and the C give onnxruntime's numbers."""
+    artifact = assert_judged(model, feeds, named=None, exact=True, **options)
+    [found] = evaluate(artifact.program, feeds).values()
+    np.testing.assert_array_equal(found, judge(model, feeds)[0])
+    return artifact
 
 
 @pytest.mark.parametrize("case", share_at_first(CASES, 9), ids=str)
 def test_a_sum_is_onnxruntimes(case):
-    require("gcc")
     op_type, shape, axes = case
-    model = reduction(op_type, shape, axes, keepdims=len(axes) % 2)
-    artifact = qcgen.compile(model, name="sums")
-    feeds = {"x": np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)}
-    [expected] = judge(model, feeds)
-    [found] = evaluate(artifact.program, feeds).values()
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(load(artifact.plan, artifact.files).run(None, feeds)[0], expected)
+    artifact = assert_equal(reduction(op_type, shape, axes, keepdims=len(axes) % 2), drawn(len(shape), shape))
     assert exact(artifact.program) >= {"y"}
 
 
@@ -67,17 +65,9 @@ def has_logf_of_glibc():
 @pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
 def test_a_softmax_is_onnxruntimes(op_type, length, layout):
     """Of 192 rows, whose exponentials onnxruntime adds up by AVX512F; it calls this machine's logf."""
-    require("gcc")
     if op_type == "LogSoftmax" and not has_logf_of_glibc():
         pytest.skip("the C library's logf differs from that of glibc 2.36")
     pool = helper.make_node("MaxPool", ["x"], ["m"], kernel_shape=[1, 2])
     nodes = [pool, helper.make_node(op_type, ["m"], ["y"], axis=1)]
     model = graph_model(nodes, {"x": ("float", (4, length, 6, 9))}, {"y": None})
-    x = np.random.default_rng(length).normal(0, 2, (4, length, 6, 9)).astype(np.float32)
-    artifact = qcgen.compile(model, name="shares", layout=layout)
-    [expected] = judge(model, {"x": x})
-    [found] = evaluate(artifact.program, {"x": x}).values()
-    np.testing.assert_array_equal(found, expected)
-    given = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if layout == "nhwc" else x
-    [found] = artifact.load().run(None, {"x": given})
-    np.testing.assert_array_equal(found, expected)
+    assert_equal(model, drawn(length, (4, length, 6, 9), 2), layout=layout)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from batch import require
+from judged import assert_judged
 from marks import share_at_first, some_at_first
 from models import graph_model
 from onnx import helper
-from tools import require_modules
-
-import qcgen
 
 WINDOWS = {
     "3x3": ((9, 9), {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
@@ -31,21 +28,12 @@ WINDOWS = {
 }
 
 
-def equal(nodes, shape, opset, constants=None, layouts=("nchw", "nhwc")):
-    """Whether the C gives onnxruntime's numbers, in both layouts."""
-    require("gcc")
-    require_modules("onnxruntime")
-    import onnxruntime
-
+def assert_equal(nodes, shape, opset, constants=None, layouts=("nchw", "nhwc")):
+    """The C gives onnxruntime's numbers, in both layouts."""
     model = graph_model(nodes, {"x": ("float", shape)}, {"y": None}, constants, opset=opset)
     x = np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
-    [expected] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     for layout in layouts:
-        is_last = layout == "nhwc"
-        given = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if is_last else x
-        [found] = qcgen.compile(model, name="net", layout=layout).load().run(None, {"x": given})
-        np.testing.assert_array_equal(np.moveaxis(found, -1, 1) if is_last else found, expected)
-    return True
+        assert_judged(model, {"x": x}, named=None, exact=True, layout=layout)
 
 
 @pytest.mark.parametrize("opset", some_at_first([13, 18, 19, 22], 13, 22))
@@ -54,7 +42,7 @@ def equal(nodes, shape, opset, constants=None, layouts=("nchw", "nhwc")):
 def test_means_of_windows_are_onnxruntimes(name, channels, opset):
     image, attributes = WINDOWS[name]
     node = helper.make_node("AveragePool", ["x"], ["y"], **attributes)
-    assert equal([node], (1, channels, *image), opset)
+    assert_equal([node], (1, channels, *image), opset)
 
 
 @pytest.mark.parametrize("opset", [13, 22])
@@ -62,7 +50,7 @@ def test_means_of_windows_are_onnxruntimes(name, channels, opset):
 @pytest.mark.parametrize("before", ["", "Relu"])
 def test_means_of_images_are_onnxruntimes(before, shape, opset):
     nodes = [helper.make_node(before, ["x"], ["t"])] if before else []
-    assert equal([*nodes, helper.make_node("GlobalAveragePool", ["t" if before else "x"], ["y"])], shape, opset)
+    assert_equal([*nodes, helper.make_node("GlobalAveragePool", ["t" if before else "x"], ["y"])], shape, opset)
 
 
 def normalization(x, y):
@@ -99,7 +87,7 @@ def test_an_image_stays_in_blocks_behind_poolings(name, first):
     nodes = [helper.make_node(first, ["x"], ["t"], **attributes), *BLOCKS[name]]
     used = {each for node in nodes for each in node.input}
     given = {key: value for key, value in constants(16).items() if key in used}
-    assert equal([*nodes, helper.make_node("GlobalAveragePool", [last], ["y"])], (1, 16, 9, 8), 13, given)
+    assert_equal([*nodes, helper.make_node("GlobalAveragePool", [last], ["y"])], (1, 16, 9, 8), 13, given)
 
 
 @pytest.mark.parametrize("channels", [24, 32])
@@ -110,4 +98,4 @@ def test_a_batch_normalization_behind_a_pooling_in_blocks_divides(channels, pool
     given = {key: value for key, value in constants(channels).items() if key != "c"}
     # Without an operator on images, the layout of the input stays as the model has it.
     layouts = ("nchw", "nhwc") if pool else ("nchw",)
-    assert equal([*nodes, normalization("t" if pool else "x", "y")], (1, channels, 8, 8), 13, given, layouts)
+    assert_equal([*nodes, normalization("t" if pool else "x", "y")], (1, channels, 8, 8), 13, given, layouts)

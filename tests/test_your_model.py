@@ -14,7 +14,8 @@ import onnx
 import pytest
 from documents import ROOT, Command, prepare, steps
 from emulated import require_core
-from onnx import helper, numpy_helper
+from models import graph_model
+from onnx import helper
 from tflite_models import MODELS
 from tools import require, require_frameworks, require_modules
 
@@ -73,11 +74,9 @@ def float_network():
         helper.make_node("Flatten", ["mean"], ["flat"], "flat"),
         helper.make_node("Gemm", ["flat", "v", "b"], ["scores"], "scores"),
     ]
-    image = helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ("batch", 1, 8, 8))
-    scores = helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ("batch", 3))
-    tables = [numpy_helper.from_array(table.astype(np.float32), name) for name, table in constants.items()]
-    graph = helper.make_graph(nodes, "net", [image], [scores], tables)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    image, scores = {"image": ("float", ("batch", 1, 8, 8))}, {"scores": ("float", ("batch", 3))}
+    tables = {name: table.astype(np.float32) for name, table in constants.items()}
+    return graph_model(nodes, image, scores, tables, opset=17)
 
 
 class Walk:

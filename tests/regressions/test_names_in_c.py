@@ -1,20 +1,69 @@
-"""Tensors called like a macro, a keyword or the arena's bytes, and nodes called like the file's own macros."""
+"""Names of models that mean something else in C, or cannot be written there."""
 
+import json
+import os
 import re
 import subprocess
+import sys
 from itertools import permutations
+from pathlib import Path
 
+import onnx
 import pytest
-from batch import require
+from batch import call, require
 from bench.compiling import Network
+from emulated import require_core
 from marks import some_at_first
-from models import graph_model
+from models import graph_model, qlinear_conv, random_weights
 from onnx import helper
+from packages import DIGITS
 
 import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.plan.names import is_prefix, node_names, parameter_names, prefix_of
 
+
+def test_a_node_called_less_has_a_symbol_of_its_own():
+    """A node called `less` had the symbol of a function of the library with --constant-time on RV32IMC."""
+    model = onnx.load(DIGITS)
+    for node in model.graph.node:
+        if node.op_type == "MaxPool":
+            node.name = "less"
+    artifact = qcgen.compile(model, name="net", target="rv32imc", layout="nhwc", io="quantized", constant_time=True)
+    text = artifact.files["net.c"]
+    assert "int32_t net_less(int32_t a, int32_t b)" in text
+    assert "net_n6_less(" in text
+
+
+@pytest.mark.parametrize("tensor", ["int8_t", "uint8_t", "size_t"])
+def test_a_tensor_may_be_called_like_a_name_of_stdint(tensor):
+    """A tensor called int8_t became a parameter of that name, which hid the type."""
+    require("gcc")
+    model = qlinear_conv((1, 2, 5, 5), random_weights((3, 2, 3, 3)))
+    model.graph.input[0].name = model.graph.node[0].input[0] = tensor
+    artifact = qcgen.compile(model, name="net")
+    assert [port.symbol for port in artifact.plan.inputs] == [f"{tensor}_"]
+    artifact.load()
+
+
+# A tensor called like the function of a node hid it: NAME_run called its own parameter.
+@pytest.mark.parametrize("tensor", ["net_conv1", "net_conv1_weights", "net_conv1_tap"])
+def test_a_tensor_may_be_called_like_a_symbol_of_the_file(tensor):
+    require("gcc")
+    model = qlinear_conv((1, 2, 5, 5), random_weights((3, 2, 3, 3)), node_name="conv1")
+    model.graph.input[0].name = model.graph.node[0].input[0] = tensor
+    artifact = qcgen.compile(model, name="net")
+    assert [port.symbol for port in artifact.plan.inputs] == [f"tensor_{tensor}"]
+    artifact.load()
+
+
+def test_a_tensor_that_only_begins_like_the_model_keeps_its_name():
+    model = qlinear_conv((1, 2, 5, 5), random_weights((3, 2, 3, 3)), node_name="conv1")
+    model.graph.input[0].name = model.graph.node[0].input[0] = "net_conv10"
+    assert [port.symbol for port in qcgen.compile(model, name="net").plan.inputs] == ["net_conv10"]
+
+
+# Tensors called like a macro, a keyword or the arena's bytes, and nodes called like the file's own macros.
 KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool _Complex
@@ -48,9 +97,7 @@ def nasty_model():
 
 
 def compiled(compiler, flags, source, folder):
-    command = [compiler, *flags, "-c", str(source), "-I", str(folder), "-o", str(folder / "object.o")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[:2000]
+    call([compiler, *flags, "-c", source.name, "-I", ".", "-o", "object.o"], folder)
 
 
 @pytest.mark.parametrize("prefix", some_at_first(["net", "NET", "INT8"]))
@@ -145,3 +192,66 @@ def test_functions_that_run_row_by_row_have_no_parameter_like_what_is_in_them(x,
     for name, text in artifact.files.items():
         (tmp_path / name).write_text(text)
     compiled("gcc", [*STRICT_FLAGS], tmp_path / "net.c", tmp_path)
+
+
+# Names outside of ASCII: files are UTF-8 whatever the locale, and every command gets by with an ASCII terminal.
+NAME = "größe 層 🙂 \u202e"
+LOCALES = {
+    "C": {"LC_ALL": "C"},
+    "ASCII": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"},
+    "UTF-8": {"LC_ALL": "C.UTF-8"},
+}
+RUN = """
+import sys, warnings
+def raised(message, category, filename, *_):
+    if "/qcgen/" in filename:
+        sys.exit(f"{filename}: {message}")
+warnings.showwarning = raised
+warnings.simplefilter("always", EncodingWarning)
+from qcgen.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+FILES = [b"m.onnx", "größe.onnx".encode(), b"m\xff.onnx"]
+COMMANDS = {
+    "compile": ("compile", "--report", "json", "--report", "html", "--certificate", "--self-test"),
+    "inspect": ("inspect",),
+    "verify": ("verify", "--cases", "1"),
+    "bench": ("bench", "--target", "cortex-m4"),
+    "package": ("package",),
+    "example": ("example", "--board", "mps2-an386"),
+}
+
+
+def saved(folder, name=b"m.onnx"):
+    """A model all of whose names are NAME, and a number."""
+    model = qlinear_conv((1, 1, 3, 3), random_weights((1, 1, 2, 2)))
+    names = {}
+    for node in model.graph.node:
+        node.name = NAME
+        for names_ in (node.input, node.output):
+            names_[:] = [names.setdefault(each, f"{NAME}{len(names)}") for each in names_]
+    for each in (*model.graph.initializer, *model.graph.input, *model.graph.output):
+        each.name = names[each.name]
+    path = os.fsencode(folder) + b"/" + name
+    Path(os.fsdecode(path)).write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("file", some_at_first(FILES, *FILES[1:]))
+@pytest.mark.parametrize("locale", some_at_first(LOCALES, "ASCII"))
+@pytest.mark.parametrize("command", some_at_first(COMMANDS, "compile"))
+def test_every_command_takes_any_name_in_any_locale(command, locale, file, tmp_path):
+    if command == "bench":
+        require_core("cortex-m4")
+    path = os.pathsep.join([str(Path(qcgen.__file__).parents[1]), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, **LOCALES[locale]}
+    python = [sys.executable, "-X", "warn_default_encoding", "-c", RUN]
+    words = [*COMMANDS[command], saved(tmp_path, file), "-o", str(tmp_path / "out")]
+    result = subprocess.run([*python, *words], env=environment, capture_output=True, check=False)
+    assert (result.returncode, result.stderr) == (0, b"")
+    result.stdout.decode("ascii" if locale == "ASCII" else "utf-8")
+    for each in tmp_path.joinpath("out").rglob("*"):
+        if each.is_file() and each.suffix not in (".pack", ".zip"):
+            text = each.read_bytes().decode("utf-8" if each.suffix == ".html" else "ascii")
+            assert each.suffix != ".json" or json.loads(text)
+            assert each.suffix != ".html" or "größe 層 🙂" in text

@@ -1,10 +1,28 @@
-"""Networks with equal convolutions of 16 bits, whose scales differ, did not compile: "is not the same function"."""
+"""Layers that share a function, or were to share one."""
 
 import numpy as np
 import pytest
+from bench.compiling import Network
 from computed import computed
 from qdq import Chain
 
+import qcgen
+from qcgen.verification import verify
+
+
+# Layers without guard bands were packed with one that has some, then divided from it: their function had no tables.
+def test_layers_that_are_divided_from_others_have_in_common_what_they_need(monkeypatch, level):
+    monkeypatch.setattr("qcgen.plan.functions.PRICE", 0)
+    n = Network((1, 32, 2, 2), seed=11)
+    x = "x"
+    for channels in (24, 24, 16, 600):
+        x = n.conv(x, channels)
+    artifact = qcgen.compile(n.model(x), target="cortex-m4", layout="nhwc", name="net")
+    assert artifact.plan.shared
+    assert verify(artifact, cases=2, flags=(level,), sums=False).is_right
+
+
+# Networks with equal convolutions of 16 bits, whose scales differ, did not compile: "is not the same function".
 DRAW = np.random.default_rng(0)
 
 

@@ -1,14 +1,56 @@
-"""Float steps that onnxruntime joins into one that rounds otherwise: the C gives the joined step's numbers."""
+"""Float steps that onnxruntime joins: the C gives the joined step's numbers, or says that it may not."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 from batch import require
-from judged import judge
+from judged import assert_judged, judge, optimized
 from models import graph_model
-from onnx import helper
+from onnx import ModelProto, helper
+from qdq import Chain, f32
 
 import qcgen
 
+# onnxruntime joins a float MatMul with the factor, or the row, behind it: FusedMatMul and Gemm.
+#
+# A divisor became a factor there, and here not: 318 of 1,000 results differed. Products of many terms are summed in
+# parts, each of which is scaled and added to the row at once: up to 603 of 1,000 differed. Both were claimed bit for
+# bit.
+FEW, MANY = 64, 300
+BEHIND = ("Add", "Div", "Mul")
+
+
+def product_and_more(behind: str, terms: int, rank: int) -> ModelProto:
+    made, batch = Chain(), (2,) * (rank - 2)
+    product = made.node("MatMul", ["a", "b"])
+    inputs = {"a": ("float", (*batch, 5, terms)), "b": ("float", (*batch, terms, 200))}
+    if behind == "Add":
+        inputs["c"] = ("float", (200,))
+        made.node("Add", [product, "c"], "y")
+    else:
+        made.node(behind, [product, made.constant("s", f32(0.3 if behind == "Mul" else 5.3))], "y")
+    return graph_model(made.nodes, inputs, {"y": None}, made.constants, opset=13)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("terms", [FEW, MANY])
+@pytest.mark.parametrize("behind", BEHIND)
+def test_a_product_with_what_is_behind_it_is_onnxruntimes_or_named(behind, terms, rank, tmp_path):
+    require("gcc")
+    model, rng = product_and_more(behind, terms, rank), np.random.default_rng(4)
+    is_joined = behind != "Add" or rank == 2
+    assert ("MatMul" not in optimized(model, tmp_path)) == is_joined
+    artifact = qcgen.compile(model, name="net")
+    feeds = {x.name: rng.normal(size=x.shape).astype(np.float32) for x in artifact.program.inputs}
+    [got], [wanted] = artifact.load().run(None, feeds), judge(model, feeds)
+    assert np.allclose(got, wanted, rtol=1e-5, atol=1e-4)
+    is_named = terms == MANY
+    assert bool(artifact.report.inexact) == is_named
+    assert is_named or np.array_equal(got, wanted)
+
+
+# Float steps that onnxruntime joins into one that rounds otherwise: the C gives the joined step's numbers.
 CONSTANTS = {"one": np.float32(1), "ones": np.float32([[1]]), "k": np.float32(0.3), "h": np.float32(1.7)}
 CONSTANTS |= {
     "kk": np.float32([[0.3]]),
@@ -44,7 +86,6 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_joined_steps_round_as_onnxruntimes(name):
-    require("gcc")
     nodes = []
     for step in STEPS[name]:
         y, op_type, *inputs = step.split()
@@ -52,15 +93,8 @@ def test_joined_steps_round_as_onnxruntimes(name):
     shapes = {each: ("float", (16, 16)) for each in "xz" if any(each in node.input for node in nodes)}
     used = {each: value for each, value in CONSTANTS.items() if any(each in node.input for node in nodes)}
     model = graph_model(nodes, shapes, {"y": None}, used, opset=13)
-    rng = np.random.default_rng(1)
-    feeds = {each: rng.normal(size=shape).astype(np.float32) for each, (_, shape) in shapes.items()}
-    [expected] = judge(model, feeds)
-    artifact = qcgen.compile(model, name="net")
-    [found] = artifact.load(["-O0"]).run(None, feeds)
-    if "weights" not in name:
-        assert not artifact.report.inexact
-        np.testing.assert_array_equal(found, expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    is_exact = "weights" not in name
+    assert_judged(model, flags="-O0", named=False if is_exact else None, exact=is_exact, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("step", ["y Mul p k", "y Div p k", "y Add p vector"])

@@ -1,26 +1,34 @@
-"""What qcgen verify compares with starts from the model file: a network that the front end misreads is found."""
+"""What qcgen verify compares with, and what it says."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from batch import require
 from marks import some_at_first
-from models import graph_model, node_model, random_weights
+from models import graph_model, node_model, qlinear_conv, random_weights
 from onnx import helper
+from qdq import Chain
+from tools import require_modules
 
 import qcgen
 import qcgen.verification.judge as judges
 from qcgen.cli import main
 from qcgen.errors import ToolMissing
-from qcgen.verification import verify
+from qcgen.verification import running, verify
 from qcgen.verification.judge.engines import Processor
 
+# What qcgen verify compares with starts from the model file: a network that the front end misreads is found.
 needs_onnxruntime = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime (pip install '.[dev]')"
 )
@@ -357,3 +365,128 @@ def test_weights_that_only_onnxruntime_quantizes_condemn_nothing(engine, op_type
     wrong = judged(misread(model(), model(1.1)), engine)
     assert not wrong.differing
     assert wrong.judge.differing
+
+
+# verify passed layers with a Relu of which onnxruntime had judged nothing: their codes may be one more or less.
+#
+# Behind a table of such codes the code may be as many off as the table's largest step.
+def clamped_layer(between, behind=(), codes=True, bias=0):
+    """A convolution between codes, and behind it operators of numbers."""
+    made = Chain()
+    w = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1)).astype(np.int8)
+    inputs = [made.dequantize("x", (0.1, np.int8(-5)), "values"), made.weights("w", w, (0.01, np.int8(0)))]
+    inputs.append(made.constant("b", np.full(4, bias, np.float32)))
+    y = made.node("Conv", inputs)
+    for op_type in between:
+        y = made.node(op_type, [y])
+    y = made.through(y, (0.05, np.int8(4)))
+    for op_type in behind:
+        y = made.node(op_type, [y])
+    if codes:
+        made.quantize(y, (0.01, np.int8(0)), "y")
+    else:
+        made.node("Identity", [y], "y")
+    return made.model((1, 4, 3, 3), opset=13, x_type="int8")
+
+
+@pytest.mark.parametrize("codes", [True, False])
+@pytest.mark.parametrize("behind", [[], ["Relu"], ["Sigmoid"]])
+@pytest.mark.parametrize("between", [["Relu"], ["Relu", "Flatten"], ["Flatten", "Relu"]])
+def test_codes_behind_a_clamp_are_judged(between, behind, codes):
+    require_modules("onnxruntime")
+    right = clamped_layer(between, behind, codes)
+    assert judged(qcgen.compile(right, name="net")).judge.outputs
+    assert not judged(qcgen.compile(right, name="net")).judge.differing
+    found = judged(misread(right, clamped_layer(between, behind, codes, bias=3), name="net"))
+    assert found.judge.differing > found.judge.outputs // 8
+    assert not found.is_right
+
+
+def test_a_network_whose_judge_compares_nothing_does_not_pass(tmp_path, capsys):
+    require_modules("onnxruntime")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(clamped_layer(["Relu"], ["Relu", "Softmax"], codes=False).SerializeToString())
+    command = ["verify", str(path), "--no-sums", "--cases", "1"]
+    assert main(command) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("NOT JUDGED: onnxruntime compared no output")
+    assert main([*command, "--oracle", "own"]) == 0
+
+
+# qcgen verify --target host was built with -O2: the instructions of its code never ran, and nothing said so.
+CONV = qlinear_conv((1, 4, 6, 7), random_weights((16, 4, 3, 3), seed=5))
+HAS, HAS_NOT = frozenset(("__AVX2__", "__AVXVNNI__")), frozenset(("__AVX2__",))
+SAID = "the code has neither VNNI nor SDOT here: these instructions were not run, only their portable meaning"
+
+
+def flags_of(monkeypatch, target, macros, **options):
+    """The flags built with, and what is said of instructions that were not run."""
+    require("gcc")
+    monkeypatch.setattr(running, "defined", lambda _: macros)
+    found = verify(qcgen.compile(CONV, target=target), sums=False, cases=0, oracle="own", **options)
+    return [word for word in found.command if word.startswith(("-O", "-m"))], found.unrun
+
+
+def test_code_for_the_host_is_built_for_the_host(monkeypatch):
+    monkeypatch.setattr(running.platform, "machine", lambda: "x86_64")
+    assert flags_of(monkeypatch, "host", HAS) == (["-O3", "-march=native"], "")
+    assert running.usual_flags("cortex-m4", emulated=True) == ("-O2",)
+    monkeypatch.setattr(running.platform, "machine", lambda: "aarch64")
+    assert running.usual_flags("host", emulated=False) == ("-O3", "-mcpu=native")
+
+
+def test_code_for_other_targets_is_built_as_before(monkeypatch):
+    assert flags_of(monkeypatch, "portable", HAS_NOT) == (["-O2"], "")
+
+
+@pytest.mark.parametrize("flags", [None, ("-O0",)])
+def test_instructions_that_do_not_run_are_named(monkeypatch, flags):
+    assert flags_of(monkeypatch, "host", HAS_NOT, flags=flags)[1].endswith(SAID)
+
+
+def test_the_compiler_is_asked_for_them():
+    require("gcc")
+    assert "__AVXVNNI__" not in running.defined(("-O2",))
+    assert "__AVXVNNI__" in running.defined(("-O2", "-D__AVXVNNI__=1"))
+    assert running.defined(("--no-such-option",)) == frozenset()
+
+
+def test_the_command_says_what_did_not_run(monkeypatch, tmp_path, capsys):
+    require("gcc")
+    monkeypatch.setattr(running, "defined", lambda _: HAS_NOT)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(CONV.SerializeToString())
+    assert main(("verify", str(path), "--target", "host", "--cflags", "-O0", "--cases", "0", "--no-sums")) == 0
+    assert f"note: built with -O0 {SAID}\n" in capsys.readouterr().out
+
+
+# verify with flags for instructions that the processor lacks was killed without a word.
+TRAP = """
+#define HOOK __attribute__((no_instrument_function, visibility("hidden"))) void
+HOOK __cyg_profile_func_enter(void *function, void *caller);
+HOOK __cyg_profile_func_exit(void *function, void *caller);
+HOOK __cyg_profile_func_enter(void *function, void *caller) { (void)function; (void)caller; __builtin_trap(); }
+HOOK __cyg_profile_func_exit(void *function, void *caller) { (void)function; (void)caller; }
+"""
+"""Lets every function begin with an instruction that no processor has: what one lacks differs between machines."""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere no builtin of gcc is an unknown instruction")
+def test_verify_says_which_flags_this_processor_lacks(tmp_path):
+    model = qlinear_conv((1, 2, 6, 6), random_weights((4, 2, 3, 3)), x_type="int8", y_type="int8")
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "trap.h").write_text(TRAP)
+    flags = f"--cflags=-mavx -finstrument-functions -include {tmp_path / 'trap.h'}"
+    environment = {**os.environ, "PYTHONPATH": str(Path(qcgen.__file__).parents[1]), "PYTHONFAULTHANDLER": ""}
+    command = [sys.executable, "-m", "qcgen", "verify", str(tmp_path / "m.onnx"), flags]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    [line] = result.stderr.splitlines()
+    assert line.startswith("qcgen: built with -mavx ")
+    assert "has instructions that this processor lacks: leave out of --cflags what names them" in line
+
+
+def test_a_self_test_that_compares_nothing_is_refused():
+    """A self-test with nothing to compare would always pass; its C left a parameter and a function unused."""
+    artifact = qcgen.compile(node_model("Softmax", {"x": ("float", (3, 4))}))
+    with pytest.raises(qcgen.ModelRejected, match="there is nothing to compare"):
+        artifact.with_self_test()

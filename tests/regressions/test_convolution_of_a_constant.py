@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from batch import require
-from onnx import TensorProto, helper, numpy_helper
+from models import graph_model
+from onnx import helper
 
 import qcgen
 
@@ -22,15 +23,9 @@ CONV = helper.make_node("QLinearConv", ["image", "xs", "xz", "w", "ws", "wz", "y
 
 
 def model(nodes, parameters, x_shape=(1, 2, 3, 3)):
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.UINT8, x_shape)],
-        [helper.make_tensor_value_info("y", TensorProto.UINT8, x_shape)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in parameters.items()],
-    )
-    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    x, y = {"x": ("uint8", x_shape)}, {"y": ("uint8", x_shape)}
+    constants = {name: np.asarray(value) for name, value in parameters.items()}
+    return graph_model(nodes, x, y, constants, opsets={"com.microsoft": 1})
 
 
 def added(name):

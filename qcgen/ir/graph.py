@@ -81,7 +81,7 @@ class Node:
         return self.input(1) if self.input(0) == name else self.input(0)
 
     def integer(self, name: str, default: int) -> int:
-        """An attribute that is an integer; Malformed if it is none, as of the kinds below."""
+        """An attribute that is an integer; Malformed if it is another kind, as below."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int):
             raise Malformed(f"{name} is not an integer")
@@ -98,7 +98,7 @@ class Node:
         """An attribute that is text."""
         value = self.attributes.get(name, default)
         if not isinstance(value, str):
-            raise Malformed(f"{name} is no text")
+            raise Malformed(f"{name} is not text")
         return value
 
     def integers(self, name: str) -> tuple[int, ...] | None:

@@ -5,6 +5,7 @@ Both take sixteen bytes in an instruction. gcc makes the same of portable/max_po
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,14 +16,7 @@ from qcgen.kernels import pooling
 from qcgen.kernels.arm_mve.output import BYTES, LANES, steps_of
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.products import (
-    Matrices,
-    ProductCodes,
-    codes_of,
-    matrices_of,
-    prepare_sums,
-    why_no_packed_product,
-)
+from qcgen.kernels.products import Operands, codes_of, matrices_of, prepare_sums, why_no_packed_product
 from qcgen.kernels.reasons import why_channels_apart
 from qcgen.kernels.windows import axes
 
@@ -38,8 +32,9 @@ class MatMulContext(Context):
 
     template: ClassVar[str] = "kernels/arm_mve/matmul.c.jinja"
 
-    matrices: Matrices
-    codes: ProductCodes
+    operands: Operands
+    y_column: int  # from one column of y to the next
+    types: Mapping[str, str]  # of C, by "a", "b" and "y"
     sizes: Struct
     sums_over: str  # the primitive that sums over one row or two
     copies: bool  # rows of a are copied, to have int8 and sixteen bytes for each vector
@@ -85,8 +80,9 @@ def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
         "start": sums.start,
     }
     context = MatMulContext(
-        matrices=matrices,
-        codes=codes,
+        operands=matrices.operands,
+        y_column=matrices.y_column,
+        types=codes.types,
         sizes=Struct("mve_product", (), numbers),
         sums_over="mve_sums_two" if matrices.rows > 1 else "mve_sums_one",
         copies=copies,

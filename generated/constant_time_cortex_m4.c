@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x7dbd8e5b
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x9d585dd5
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -55,12 +55,6 @@
 #define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR __attribute__((noinline))
 #else
 #define CONSTANT_TIME_CORTEX_M4_NOINLINE CONSTANT_TIME_CORTEX_M4_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONSTANT_TIME_CORTEX_M4_RARELY(condition) (__builtin_expect(condition, 0) != 0)
-#else
-#define CONSTANT_TIME_CORTEX_M4_RARELY(condition) (condition)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -493,7 +487,7 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
     constant_time_cortex_m4_dsp_starts(&constants, 4, a);
     constant_time_cortex_m4_dsp_words_s8(constant_time_cortex_m4_conv1_quad4, x, 2, &constants, a);
     constant_time_cortex_m4_dsp_part_shared(a[4], 4, a, a);
-    if (CONSTANT_TIME_CORTEX_M4_RARELY(constants[4] >= 0)) { /* some channel has a guard band */
+    if (constants[4] >= 0) { /* some channel has a guard band */
         int32_t sums[4];
 
         constant_time_cortex_m4_dsp_part_alone(0, 4, a, sums);

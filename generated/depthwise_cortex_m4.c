@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xc8e83e14
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x1aaf0a54
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -158,14 +158,16 @@ struct depthwise_cortex_m4_dsp_depthwise_taps {
 
 /* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
    the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
-   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. The
-   rows and columns of a dilated kernel lie `dilation` apart: then this holds for each of the images that it sees. */
+   A kernel has up to 5 rows and 3 columns, of which two or more have column stride 1 or 2. Windows reach at most one
+   column beyond the image, on one side, and two of them at most rows above or below it. A dilated kernel has strides 1
+   and dilates both axes alike: then this holds for each of the images that it sees. Other windows, and kernels of more
+   weights, take these as they are met, row by row of the kernel, for a few outputs at a time. */
 struct depthwise_cortex_m4_dsp_depthwise_layer {
     int32_t channels;
     int32_t in_rows, in_columns, out_rows, out_columns;
-    int32_t rows, columns;             /* of the kernel: up to 5 rows, up to 3 columns */
-    int32_t row_stride, column_stride; /* for kernels of several columns the latter is 1 or 2 */
-    int32_t dilation;                  /* if above 1, the strides are 1 */
+    int32_t rows, columns;             /* of the kernel */
+    int32_t row_stride, column_stride; /* from window to window */
+    int32_t row_dilation, column_dilation;
     int32_t above, left;               /* rows and columns of padding before the image */
     int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
     int32_t is_unsigned;
@@ -179,7 +181,7 @@ struct depthwise_cortex_m4_dsp_depthwise_layer {
 /* A channel and what its output step needs; `layer` is for functions that layers share. */
 struct depthwise_cortex_m4_dsp_depthwise_channel {
     const void *layer;
-    int32_t m, bias, multiplier, offset;
+    int32_t m, bias, multiplier, offset, is_guarded; /* the last one where a loop serves all channels */
 };
 
 /* A row of windows, of which the kernel's rows from `top` to `bottom` - 1 are on the image. */
@@ -208,9 +210,8 @@ typedef void depthwise_cortex_m4_dsp_depthwise_outputs(const struct depthwise_co
 static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_one(
     const struct depthwise_cortex_m4_dsp_depthwise_row *r, const int8_t *in, int32_t row)
 {
-    const int8_t *const element = in + (row - r->top) * r->layer->dilation * r->layer->in_columns * r->layer->channels;
-
-    return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)element : (int32_t)*element;
+    in += (row - r->top) * r->layer->row_dilation * r->layer->in_columns * r->layer->channels;
+    return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)in : (int32_t)*in;
 }
 
 /* The same of two rows, or of what of them is on the image. */
@@ -417,7 +418,7 @@ static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_border(
     depthwise_cortex_m4_dsp_depthwise_outputs *outputs, depthwise_cortex_m4_dsp_depthwise_store *store)
 {
     const struct depthwise_cortex_m4_dsp_depthwise_layer *const layer = r->layer;
-    const int32_t apart = layer->dilation, in_row = layer->in_columns * layer->channels;
+    const int32_t apart = layer->row_dilation, in_row = layer->in_columns * layer->channels;
     const int32_t first = i * layer->row_stride - layer->above, beyond = (layer->in_rows - first + apart - 1) / apart;
 
     r->top = first < 0 ? (-first + apart - 1) / apart : 0;
@@ -436,7 +437,7 @@ static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_dsp_depthwise_channel
     const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
     depthwise_cortex_m4_dsp_depthwise_outputs *outputs, depthwise_cortex_m4_dsp_depthwise_store *store)
 {
-    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above, apart = layer->dilation;
+    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above, apart = layer->row_dilation;
     const int32_t in_row = layer->in_columns * layer->channels, span = (rows - 1) * apart + 1;
     const int32_t out_row = layer->out_columns * layer->channels * layer->y_bytes;
     const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
@@ -499,9 +500,9 @@ DEPTHWISE_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_cortex_m4_conv1_cod
 
 DEPTHWISE_CORTEX_M4_CONST_ATTR static const struct depthwise_cortex_m4_dsp_depthwise_layer
     depthwise_cortex_m4_conv1_layer = {
-    .channels = 8, .in_rows = 10, .in_columns = 10, .out_rows = 5, .out_columns = 5,
-    .rows = 3, .columns = 3, .row_stride = 2, .column_stride = 2, .dilation = 1, .above = 0, .left = 0,
-    .zero_point = -128, .is_unsigned = 0, .weight_bits = 8, .scale = 256, .y_bytes = 1, .turns = 1
+    .channels = 8, .in_rows = 10, .in_columns = 10, .out_rows = 5, .out_columns = 5, .rows = 3, .columns = 3,
+    .row_stride = 2, .column_stride = 2, .zero_point = -128, .weight_bits = 8, .y_bytes = 1, .row_dilation = 1,
+    .column_dilation = 1, .scale = 256, .turns = 1,
 };
 
 /* Stores the code of a sum of a channel. */

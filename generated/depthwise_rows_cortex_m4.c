@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x9a175c24
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x6a0f3375
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -62,6 +62,16 @@
 #define DEPTHWISE_ROWS_CORTEX_M4_INLINE DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DEPTHWISE_ROWS_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DEPTHWISE_ROWS_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -79,6 +89,17 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 #else
 #define DEPTHWISE_ROWS_CORTEX_M4_ACLE 0
 #endif
+
+/* sum + a.low * b.low (SMLABB). */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_low_by_low(int32_t a, int32_t b,
+    int32_t sum)
+{
+#if DEPTHWISE_ROWS_CORTEX_M4_ACLE
+    return __smlabb(a, b, sum);
+#else
+    return sum + (int32_t)(int16_t)a * (int16_t)b;
+#endif
+}
 
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
@@ -103,6 +124,193 @@ static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_satu
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
+}
+
+/* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
+   the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
+   A kernel has up to 5 rows and 3 columns, of which two or more have column stride 1 or 2. Windows reach at most one
+   column beyond the image, on one side, and two of them at most rows above or below it. A dilated kernel has strides 1
+   and dilates both axes alike: then this holds for each of the images that it sees. Other windows, and kernels of more
+   weights, take these as they are met, row by row of the kernel, for a few outputs at a time. */
+struct depthwise_rows_cortex_m4_dsp_depthwise_layer {
+    int32_t channels;
+    int32_t in_rows, in_columns, out_rows, out_columns;
+    int32_t rows, columns;             /* of the kernel */
+    int32_t row_stride, column_stride; /* from window to window */
+    int32_t row_dilation, column_dilation;
+    int32_t above, left;               /* rows and columns of padding before the image */
+    int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
+    int32_t is_unsigned;
+    /* 8 or 16: weights are [rows][columns]; 32: words as in struct depthwise_rows_cortex_m4_dsp_depthwise_taps */
+    int32_t weight_bits;
+    int32_t scale;       /* times which weights of 8 or 16 bits are taken, as sums are */
+    int32_t y_bytes;     /* of an output */
+    int32_t turns;       /* of several outputs in a round of the loop over columns: 1 or 3 */
+};
+
+/* A channel and what its output step needs; `layer` is for functions that layers share. */
+struct depthwise_rows_cortex_m4_dsp_depthwise_channel {
+    const void *layer;
+    int32_t m, bias, multiplier, offset, is_guarded; /* the last one where a loop serves all channels */
+};
+
+/* The same where a kernel has more weights. */
+struct depthwise_rows_cortex_m4_dsp_depthwise_rows {
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *layer;
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel *channel;
+    const int8_t *weights; /* of 8 or 16 bits, from the first row on that is on the image */
+    int32_t rows, initial;
+};
+
+/* Stores the code of a sum. */
+typedef void depthwise_rows_cortex_m4_dsp_depthwise_store(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out);
+
+/* Weight i of a channel, where weights have 8 or 16 bits. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_depthwise_tap(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *layer, const void *weights, int32_t i)
+{
+    return (layer->weight_bits == 8 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i]) * layer->scale;
+}
+
+/* Adds the products of a row of weights to the sums of neighbouring outputs. Of the columns under their windows `first`
+   is the first one on the image, at `in`, and `beyond` the first one behind it. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_dsp_depthwise_add_row(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *layer, const void *weights, const int8_t *in,
+    int32_t first, int32_t beyond, int32_t outputs, int32_t *sums)
+{
+    DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+    for (int32_t k = 0; k < layer->columns; k++) {
+        const int32_t weight = depthwise_rows_cortex_m4_dsp_depthwise_tap(layer, weights, k);
+
+        DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+        for (int32_t i = 0; i < outputs; i++) {
+            const int32_t column = i * layer->column_stride + k * layer->column_dilation;
+            const int8_t *const element = in + (column - first) * layer->channels;
+
+            if (column < first || column >= beyond) {
+                sums[i] = layer->zero_point
+                    ? depthwise_rows_cortex_m4_dsp_low_by_low(weight, layer->zero_point, sums[i]) : sums[i];
+            } else if (layer->is_unsigned) {
+                sums[i] = depthwise_rows_cortex_m4_dsp_low_by_low(weight, *(const uint8_t *)element, sums[i]);
+            } else {
+                sums[i] = depthwise_rows_cortex_m4_dsp_low_by_low(weight, *element, sums[i]);
+            }
+        }
+    }
+}
+
+/* Up to six neighbouring outputs; the first window begins in this column of the row that x is. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_dsp_depthwise_together(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_rows *r, const int8_t *x, int32_t column, int32_t outputs,
+    int8_t *out, depthwise_rows_cortex_m4_dsp_depthwise_store *store,
+    depthwise_rows_cortex_m4_dsp_depthwise_store *near_ties)
+{
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *const layer = r->layer;
+    const int32_t first = column < 0 ? -column : 0, step = layer->channels * layer->y_bytes;
+    const int is_outside = column >= layer->in_columns;
+    const int8_t *in = x + (is_outside ? 0 : column + first) * layer->channels, *weights = r->weights;
+    int32_t sums[6];
+
+    DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < outputs; i++) {
+        sums[i] = r->initial;
+    }
+    for (int32_t rows = r->rows; rows > 0; rows--) {
+        depthwise_rows_cortex_m4_dsp_depthwise_add_row(layer, weights, in, first, layer->in_columns - column, outputs,
+            sums);
+        weights += layer->columns * layer->weight_bits / 8;
+        in += layer->row_dilation * layer->in_columns * layer->channels;
+    }
+    if (near_ties != 0 && r->channel->is_guarded) {
+        DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+        for (int32_t i = 0; i < outputs; i++) {
+            near_ties(r->channel, sums[i], out + i * step);
+        }
+    } else {
+        DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+        for (int32_t i = 0; i < outputs; i++) {
+            store(r->channel, sums[i], out + i * step);
+        }
+    }
+}
+
+/* A row of outputs; x is the image's row under the first of the kernel's rows that are on the image. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_dsp_depthwise_by_columns(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_rows *r, const int8_t *x, int8_t *y,
+    depthwise_rows_cortex_m4_dsp_depthwise_store *store, depthwise_rows_cortex_m4_dsp_depthwise_store *near_ties)
+{
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *const layer = r->layer;
+    const int32_t outputs = layer->out_columns, stride = layer->column_stride, left = layer->left;
+    const int32_t size = outputs <= 6 ? outputs : 4, groups = outputs / size, rest = outputs % size;
+    const int32_t columns = size * stride, bytes = size * layer->channels * layer->y_bytes; /* of a group */
+    const int32_t span = (layer->columns - 1) * layer->column_dilation + 1;
+    /* Groups of which a window begins outside the image, and the first one behind these of which one ends outside. */
+    const int32_t cut = ((left + stride - 1) / stride + size - 1) / size, begin = cut < groups ? cut : groups;
+    const int32_t inside = (layer->in_columns + left - span + stride) / stride / size;
+    const int32_t end = inside > begin ? inside : begin;
+
+    DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < begin; i++) {
+        depthwise_rows_cortex_m4_dsp_depthwise_together(r, x, i * columns - left, size, y + i * bytes, store,
+            near_ties);
+    }
+    for (int32_t i = begin; i < end; i++) {
+        const int8_t *const first = x + (i * columns - left) * layer->channels;
+
+        depthwise_rows_cortex_m4_dsp_depthwise_together(r, first, 0, size, y + i * bytes, store, near_ties);
+    }
+    DEPTHWISE_ROWS_CORTEX_M4_UNROLLED
+    for (int32_t i = end; i < groups; i++) {
+        depthwise_rows_cortex_m4_dsp_depthwise_together(r, x, i * columns - left, size, y + i * bytes, store,
+            near_ties);
+    }
+    if (rest > 0) {
+        depthwise_rows_cortex_m4_dsp_depthwise_together(r, x, groups * columns - left, rest, y + groups * bytes, store,
+            near_ties);
+    }
+}
+
+/* A sum, plus the products of weights that are not on the image: from number `begin` to `end` - 1. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_depthwise_add_lost(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *layer, const void *weights, int32_t begin, int32_t end,
+    int32_t sum)
+{
+    for (int32_t i = begin; i < end; i++) {
+        sum += layer->zero_point * depthwise_rows_cortex_m4_dsp_depthwise_tap(layer, weights, i);
+    }
+    return sum;
+}
+
+/* All outputs of a channel; near_ties is 0 if none has a guard band. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_dsp_depthwise_by_rows(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_layer *layer,
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel *channel, const void *weights, const int8_t *x,
+    int8_t *y, depthwise_rows_cortex_m4_dsp_depthwise_store *store,
+    depthwise_rows_cortex_m4_dsp_depthwise_store *near_ties)
+{
+    const int32_t apart = layer->row_dilation, columns = layer->columns, taps = layer->rows * columns;
+    const int32_t span = (layer->rows - 1) * apart + 1, last = (layer->out_rows - 1) * layer->row_stride - layer->above;
+    const int is_cut_above = layer->above > 0, is_cut_below = last > layer->in_rows - span;
+    const int may_be_empty = layer->above >= span || last >= layer->in_rows || layer->in_rows < apart;
+
+    for (int32_t i = 0; i < layer->out_rows; i++) {
+        const int32_t begin = i * layer->row_stride - layer->above, behind = layer->in_rows - begin;
+        const int32_t above = is_cut_above && begin < 0 ? (apart - 1 - begin) / apart : 0;
+        const int32_t below = is_cut_below && behind < span ? (behind - 1 + apart) / apart : layer->rows;
+        const int is_empty = may_be_empty && above >= below; /* none of the windows' rows is on the image */
+        const int32_t top = is_empty ? 0 : above, bottom = is_empty ? 0 : below;
+        const int32_t first = is_empty ? 0 : begin + top * apart;
+        const int8_t *const bytes = weights;
+        struct depthwise_rows_cortex_m4_dsp_depthwise_rows r =
+            { layer, channel, bytes + top * columns * layer->weight_bits / 8, 0, 0 };
+
+        r.rows = bottom - top;
+        r.initial = depthwise_rows_cortex_m4_dsp_depthwise_add_lost(layer, weights, 0, top * columns, channel->bias);
+        r.initial = depthwise_rows_cortex_m4_dsp_depthwise_add_lost(layer, weights, bottom * columns, taps, r.initial);
+        depthwise_rows_cortex_m4_dsp_depthwise_by_columns(&r, x + first * layer->in_columns * layer->channels,
+            y + i * layer->out_columns * layer->channels * layer->y_bytes, store, near_ties);
+    }
 }
 
 /* depthwise_rows_cortex_m4_conv1: weights [8 channels][25 taps]. */
@@ -150,82 +358,31 @@ DEPTHWISE_ROWS_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_rows_cortex_m4
         offset) >> 6);
 }
 
-/* All outputs of one channel; x and out are its first elements. */
-DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_channel(
-    const int8_t *x, int8_t *out, int32_t m)
+DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const struct depthwise_rows_cortex_m4_dsp_depthwise_layer
+    depthwise_rows_cortex_m4_conv1_layer = {
+    .channels = 8, .in_rows = 9, .in_columns = 8, .out_rows = 5, .out_columns = 4, .rows = 5, .columns = 5,
+    .row_stride = 2, .column_stride = 2, .above = 2, .left = 2, .zero_point = -7, .weight_bits = 8, .y_bytes = 1,
+    .row_dilation = 1, .column_dilation = 1, .scale = 1,
+};
+
+/* Stores the code of a sum of a channel. */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_conv1_store(
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out)
 {
-    enum {
-        CHANNELS = 8, IN_HEIGHT = 9, IN_ROW = 8 * CHANNELS, OUT_HEIGHT = 5,
-        STRIDE_HEIGHT = 2, PAD_HEIGHT = 2, DILATION_HEIGHT = 1, TAPS = 25,
-        KERNEL_HEIGHT = 5, SPAN = 5, KERNEL_WIDTH = 5, ZERO_POINT = -7
+    *(int8_t *)out = depthwise_rows_cortex_m4_conv1_code(sum, channel->multiplier, channel->offset);
+}
+
+/* All outputs of one channel; x and y are its first elements. */
+DEPTHWISE_ROWS_CORTEX_M4_NOINLINE static void depthwise_rows_cortex_m4_conv1_channel(
+    const int8_t *x, int8_t *y, int32_t m)
+{
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel channel = {
+        .m = m, .bias = depthwise_rows_cortex_m4_conv1_bias[m],
+        .multiplier = depthwise_rows_cortex_m4_conv1_multiplier[m], .offset = 288
     };
-    const int8_t *const weights = depthwise_rows_cortex_m4_conv1_weights + TAPS * m;
-    const int32_t multiplier = depthwise_rows_cortex_m4_conv1_multiplier[m];
-    const int32_t offset = 288; /* y_zero_point and rounding, in units of 2^-6 */
 
-    for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
-        const int32_t iy = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-        const int32_t top = iy < 0 ? (DILATION_HEIGHT - 1 - iy) / DILATION_HEIGHT : 0;
-        const int32_t bottom =
-            iy > IN_HEIGHT - SPAN ? (IN_HEIGHT - 1 - iy + DILATION_HEIGHT) / DILATION_HEIGHT : KERNEL_HEIGHT;
-        const int32_t first = iy + top * DILATION_HEIGHT; /* the row of the image under the kernel's row `top` */
-        int32_t bias = depthwise_rows_cortex_m4_conv1_bias[m];
-
-        for (int32_t i = 0; i < top * KERNEL_WIDTH; i++) {
-            bias += ZERO_POINT * weights[i];
-        }
-        for (int32_t i = bottom * KERNEL_WIDTH; i < TAPS; i++) {
-            bias += ZERO_POINT * weights[i];
-        }
-        {
-            int32_t sum0 = bias, sum1 = bias, sum2 = bias, sum3 = bias;
-            const int8_t *w = weights + top * KERNEL_WIDTH;
-            const int8_t *in = x + first * IN_ROW;
-
-            for (int32_t ky = top; ky < bottom; ky++) {
-                const int32_t w0 = w[0];
-                sum0 += ZERO_POINT * w0;
-                const int32_t w1 = w[1];
-                sum0 += ZERO_POINT * w1;
-                const int32_t w2 = w[2];
-                const int32_t x0 = in[0];
-                sum0 += x0 * w2;
-                sum1 += x0 * w0;
-                const int32_t w3 = w[3];
-                const int32_t x1 = in[CHANNELS];
-                sum0 += x1 * w3;
-                sum1 += x1 * w1;
-                const int32_t w4 = w[4];
-                const int32_t x2 = in[2 * CHANNELS];
-                sum0 += x2 * w4;
-                sum1 += x2 * w2;
-                sum2 += x2 * w0;
-                const int32_t x3 = in[3 * CHANNELS];
-                sum1 += x3 * w3;
-                sum2 += x3 * w1;
-                const int32_t x4 = in[4 * CHANNELS];
-                sum1 += x4 * w4;
-                sum2 += x4 * w2;
-                sum3 += x4 * w0;
-                const int32_t x5 = in[5 * CHANNELS];
-                sum2 += x5 * w3;
-                sum3 += x5 * w1;
-                const int32_t x6 = in[6 * CHANNELS];
-                sum2 += x6 * w4;
-                sum3 += x6 * w2;
-                const int32_t x7 = in[7 * CHANNELS];
-                sum3 += x7 * w3;
-                sum3 += ZERO_POINT * w4;
-                w += KERNEL_WIDTH;
-                in += DILATION_HEIGHT * IN_ROW;
-            }
-            out[0] = depthwise_rows_cortex_m4_conv1_code(sum0, multiplier, offset);
-            out[CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum1, multiplier, offset);
-            out[2 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum2, multiplier, offset);
-            out[3 * CHANNELS] = depthwise_rows_cortex_m4_conv1_code(sum3, multiplier, offset);
-            out += 4 * CHANNELS;
-        }
-    }
+    depthwise_rows_cortex_m4_dsp_depthwise_by_rows(&depthwise_rows_cortex_m4_conv1_layer, &channel,
+        depthwise_rows_cortex_m4_conv1_weights + 25 * m, x, y, depthwise_rows_cortex_m4_conv1_store, 0);
 }
 
 /* conv1: QLinearConv, kernel 5x5, stride 2x2, padding 2x2, 8 groups. */

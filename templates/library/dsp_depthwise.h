@@ -12,14 +12,16 @@ struct qcgen_dsp_depthwise_taps {
 
 /* A depthwise convolution of a channels-last image: channel by channel, with all weights in registers. Each column of
    the image under a row of windows is read once; its products go to the sums of all outputs whose windows it is under.
-   Windows reach at most one column beyond the image, on one side, and two of them at most rows above or below it. The
-   rows and columns of a dilated kernel lie `dilation` apart: then this holds for each of the images that it sees. */
+   A kernel has up to 5 rows and 3 columns, of which two or more have column stride 1 or 2. Windows reach at most one
+   column beyond the image, on one side, and two of them at most rows above or below it. A dilated kernel has strides 1
+   and dilates both axes alike: then this holds for each of the images that it sees. Other windows, and kernels of more
+   weights, take these as they are met, row by row of the kernel, for a few outputs at a time. */
 struct qcgen_dsp_depthwise_layer {
     int32_t channels;
     int32_t in_rows, in_columns, out_rows, out_columns;
-    int32_t rows, columns;             /* of the kernel: up to 5 rows, up to 3 columns */
-    int32_t row_stride, column_stride; /* for kernels of several columns the latter is 1 or 2 */
-    int32_t dilation;                  /* if above 1, the strides are 1 */
+    int32_t rows, columns;             /* of the kernel */
+    int32_t row_stride, column_stride; /* from window to window */
+    int32_t row_dilation, column_dilation;
     int32_t above, left;               /* rows and columns of padding before the image */
     int32_t zero_point;                /* of x, whose elements are int8 or, if is_unsigned, uint8 */
     int32_t is_unsigned;
@@ -32,7 +34,7 @@ struct qcgen_dsp_depthwise_layer {
 /* A channel and what its output step needs; `layer` is for functions that layers share. */
 struct qcgen_dsp_depthwise_channel {
     const void *layer;
-    int32_t m, bias, multiplier, offset;
+    int32_t m, bias, multiplier, offset, is_guarded; /* the last one where a loop serves all channels */
 };
 
 /* A row of windows, of which the kernel's rows from `top` to `bottom` - 1 are on the image. */
@@ -49,6 +51,14 @@ struct qcgen_dsp_depthwise_column {
     int32_t upper, middle, lower;
 };
 
+/* The same where a kernel has more weights. */
+struct qcgen_dsp_depthwise_rows {
+    const struct qcgen_dsp_depthwise_layer *layer;
+    const struct qcgen_dsp_depthwise_channel *channel;
+    const int8_t *weights; /* of 8 or 16 bits, from the first row on that is on the image */
+    int32_t rows, initial;
+};
+
 /* Stores the code of a sum. */
 typedef void qcgen_dsp_depthwise_store(const struct qcgen_dsp_depthwise_channel *channel, int32_t sum, void *out);
 
@@ -60,9 +70,8 @@ typedef void qcgen_dsp_depthwise_outputs(
 static QCGEN_INLINE int32_t qcgen_dsp_depthwise_one(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t row)
 {
-    const int8_t *const element = in + (row - r->top) * r->layer->dilation * r->layer->in_columns * r->layer->channels;
-
-    return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)element : (int32_t)*element;
+    in += (row - r->top) * r->layer->row_dilation * r->layer->in_columns * r->layer->channels;
+    return r->layer->is_unsigned ? (int32_t)*(const uint8_t *)in : (int32_t)*in;
 }
 
 /* The same of two rows, or of what of them is on the image. */
@@ -151,7 +160,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_turn_1(
     const struct qcgen_dsp_depthwise_row *r, const int8_t *in, int32_t *a, int32_t *b, int32_t *c, int8_t *out,
     qcgen_dsp_depthwise_store *store)
 {
-    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+    const int32_t pixel = r->layer->channels * r->layer->column_dilation, step = pixel * r->layer->y_bytes;
 
     qcgen_dsp_depthwise_step_1(r, in, a, b, c, out, store);
     qcgen_dsp_depthwise_step_1(r, in + pixel, b, c, a, out + step, store);
@@ -162,7 +171,9 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_turn_1(
 static QCGEN_INLINE int32_t qcgen_dsp_depthwise_apart(
     const struct qcgen_dsp_depthwise_layer *layer, int32_t n, int32_t number)
 {
-    return n % layer->dilation ? (n - number + layer->dilation - 1) / layer->dilation : n / layer->dilation;
+    const int32_t apart = layer->column_dilation;
+
+    return n % apart ? (n - number + apart - 1) / apart : n / apart;
 }
 
 /* Of a row's outputs with stride 1 along columns those from this number on that are `dilation` apart, like the columns
@@ -171,7 +182,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_apart_1(
     const struct qcgen_dsp_depthwise_row *r, int32_t number, const int8_t *in, int8_t *out,
     qcgen_dsp_depthwise_store *store)
 {
-    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+    const int32_t pixel = r->layer->channels * r->layer->column_dilation, step = pixel * r->layer->y_bytes;
     const int32_t turns = r->layer->turns, first = r->layer->left > 0;
     /* Outputs whose last column is on the image. */
     const int32_t inside = qcgen_dsp_depthwise_apart(r->layer, r->layer->in_columns, number) + first - 2;
@@ -228,7 +239,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_step_two(const struct qcgen_dsp_dep
 static QCGEN_INLINE void qcgen_dsp_depthwise_turn_two(const struct qcgen_dsp_depthwise_row *r, const int8_t *in,
     int32_t *a, int32_t *b, int8_t *out, qcgen_dsp_depthwise_store *store)
 {
-    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+    const int32_t pixel = r->layer->channels * r->layer->column_dilation, step = pixel * r->layer->y_bytes;
 
     qcgen_dsp_depthwise_step_two(r, in, a, b, out, store);
     qcgen_dsp_depthwise_step_two(r, in + pixel, b, a, out + step, store);
@@ -239,7 +250,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_apart_two(
     const struct qcgen_dsp_depthwise_row *r, int32_t number, const int8_t *in, int8_t *out,
     qcgen_dsp_depthwise_store *store)
 {
-    const int32_t pixel = r->layer->channels * r->layer->dilation, step = pixel * r->layer->y_bytes;
+    const int32_t pixel = r->layer->channels * r->layer->column_dilation, step = pixel * r->layer->y_bytes;
     const int32_t turns = r->layer->turns, first = r->layer->left > 0;
     const int32_t inside = qcgen_dsp_depthwise_apart(r->layer, r->layer->in_columns, number) + first - 1;
     int32_t a = qcgen_dsp_depthwise_begin(r, in), b = 0;
@@ -277,7 +288,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_1(
 
     do { /* gcc would learn too late that a `for` loop runs once */
         qcgen_dsp_depthwise_apart_1(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
-    } while (++i < r->layer->dilation);
+    } while (++i < r->layer->column_dilation);
 }
 
 /* The same for a kernel of two columns. */
@@ -289,7 +300,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_outputs_two(
 
     do { /* gcc would learn too late that a `for` loop runs once */
         qcgen_dsp_depthwise_apart_two(r, i, in + i * pixel, out + i * pixel * r->layer->y_bytes, store);
-    } while (++i < r->layer->dilation);
+    } while (++i < r->layer->column_dilation);
 }
 
 /* Stride 2: of two columns the second ends one sum and starts the next. */
@@ -514,7 +525,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_border(
     qcgen_dsp_depthwise_outputs *outputs, qcgen_dsp_depthwise_store *store)
 {
     const struct qcgen_dsp_depthwise_layer *const layer = r->layer;
-    const int32_t apart = layer->dilation, in_row = layer->in_columns * layer->channels;
+    const int32_t apart = layer->row_dilation, in_row = layer->in_columns * layer->channels;
     const int32_t first = i * layer->row_stride - layer->above, beyond = (layer->in_rows - first + apart - 1) / apart;
 
     r->top = first < 0 ? (-first + apart - 1) / apart : 0;
@@ -532,7 +543,7 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_channel_of(const struct qcgen_dsp_d
     const struct qcgen_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
     qcgen_dsp_depthwise_outputs *outputs, qcgen_dsp_depthwise_store *store)
 {
-    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above, apart = layer->dilation;
+    const int32_t rows = layer->rows, stride = layer->row_stride, above = layer->above, apart = layer->row_dilation;
     const int32_t in_row = layer->in_columns * layer->channels, span = (rows - 1) * apart + 1;
     const int32_t out_row = layer->out_columns * layer->channels * layer->y_bytes;
     const int32_t begin = (above + stride - 1) / stride; /* the first row that does not begin above the image */
@@ -558,5 +569,133 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_channel_of(const struct qcgen_dsp_d
     }
     if (behind > apart) {
         qcgen_dsp_depthwise_border(&r, end + apart, behind - apart, x, y, outputs, store);
+    }
+}
+
+/* Adds the products of a row of weights to the sums of neighbouring outputs. Of the columns under their windows `first`
+   is the first one on the image, at `in`, and `beyond` the first one behind it. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_add_row(const struct qcgen_dsp_depthwise_layer *layer, const void *weights,
+    const int8_t *in, int32_t first, int32_t beyond, int32_t outputs, int32_t *sums)
+{
+    QCGEN_UNROLLED
+    for (int32_t k = 0; k < layer->columns; k++) {
+        const int32_t weight = qcgen_dsp_depthwise_tap(layer, weights, k);
+
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < outputs; i++) {
+            const int32_t column = i * layer->column_stride + k * layer->column_dilation;
+            const int8_t *const element = in + (column - first) * layer->channels;
+
+            if (column < first || column >= beyond) {
+                sums[i] = layer->zero_point ? qcgen_dsp_low_by_low(weight, layer->zero_point, sums[i]) : sums[i];
+            } else if (layer->is_unsigned) {
+                sums[i] = qcgen_dsp_low_by_low(weight, *(const uint8_t *)element, sums[i]);
+            } else {
+                sums[i] = qcgen_dsp_low_by_low(weight, *element, sums[i]);
+            }
+        }
+    }
+}
+
+/* Up to six neighbouring outputs; the first window begins in this column of the row that x is. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_together(const struct qcgen_dsp_depthwise_rows *r, const int8_t *x,
+    int32_t column, int32_t outputs, int8_t *out, qcgen_dsp_depthwise_store *store,
+    qcgen_dsp_depthwise_store *near_ties)
+{
+    const struct qcgen_dsp_depthwise_layer *const layer = r->layer;
+    const int32_t first = column < 0 ? -column : 0, step = layer->channels * layer->y_bytes;
+    const int is_outside = column >= layer->in_columns;
+    const int8_t *in = x + (is_outside ? 0 : column + first) * layer->channels, *weights = r->weights;
+    int32_t sums[6];
+
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < outputs; i++) {
+        sums[i] = r->initial;
+    }
+    for (int32_t rows = r->rows; rows > 0; rows--) {
+        qcgen_dsp_depthwise_add_row(layer, weights, in, first, layer->in_columns - column, outputs, sums);
+        weights += layer->columns * layer->weight_bits / 8;
+        in += layer->row_dilation * layer->in_columns * layer->channels;
+    }
+    if (near_ties != 0 && r->channel->is_guarded) {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < outputs; i++) {
+            near_ties(r->channel, sums[i], out + i * step);
+        }
+    } else {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < outputs; i++) {
+            store(r->channel, sums[i], out + i * step);
+        }
+    }
+}
+
+/* A row of outputs; x is the image's row under the first of the kernel's rows that are on the image. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_by_columns(const struct qcgen_dsp_depthwise_rows *r, const int8_t *x,
+    int8_t *y, qcgen_dsp_depthwise_store *store, qcgen_dsp_depthwise_store *near_ties)
+{
+    const struct qcgen_dsp_depthwise_layer *const layer = r->layer;
+    const int32_t outputs = layer->out_columns, stride = layer->column_stride, left = layer->left;
+    const int32_t size = outputs <= 6 ? outputs : 4, groups = outputs / size, rest = outputs % size;
+    const int32_t columns = size * stride, bytes = size * layer->channels * layer->y_bytes; /* of a group */
+    const int32_t span = (layer->columns - 1) * layer->column_dilation + 1;
+    /* Groups of which a window begins outside the image, and the first one behind these of which one ends outside. */
+    const int32_t cut = ((left + stride - 1) / stride + size - 1) / size, begin = cut < groups ? cut : groups;
+    const int32_t inside = (layer->in_columns + left - span + stride) / stride / size;
+    const int32_t end = inside > begin ? inside : begin;
+
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < begin; i++) {
+        qcgen_dsp_depthwise_together(r, x, i * columns - left, size, y + i * bytes, store, near_ties);
+    }
+    for (int32_t i = begin; i < end; i++) {
+        const int8_t *const first = x + (i * columns - left) * layer->channels;
+
+        qcgen_dsp_depthwise_together(r, first, 0, size, y + i * bytes, store, near_ties);
+    }
+    QCGEN_UNROLLED
+    for (int32_t i = end; i < groups; i++) {
+        qcgen_dsp_depthwise_together(r, x, i * columns - left, size, y + i * bytes, store, near_ties);
+    }
+    if (rest > 0) {
+        qcgen_dsp_depthwise_together(r, x, groups * columns - left, rest, y + groups * bytes, store, near_ties);
+    }
+}
+
+/* A sum, plus the products of weights that are not on the image: from number `begin` to `end` - 1. */
+static QCGEN_INLINE int32_t qcgen_dsp_depthwise_add_lost(
+    const struct qcgen_dsp_depthwise_layer *layer, const void *weights, int32_t begin, int32_t end, int32_t sum)
+{
+    for (int32_t i = begin; i < end; i++) {
+        sum += layer->zero_point * qcgen_dsp_depthwise_tap(layer, weights, i);
+    }
+    return sum;
+}
+
+/* All outputs of a channel; near_ties is 0 if none has a guard band. */
+static QCGEN_INLINE void qcgen_dsp_depthwise_by_rows(const struct qcgen_dsp_depthwise_layer *layer,
+    const struct qcgen_dsp_depthwise_channel *channel, const void *weights, const int8_t *x, int8_t *y,
+    qcgen_dsp_depthwise_store *store, qcgen_dsp_depthwise_store *near_ties)
+{
+    const int32_t apart = layer->row_dilation, columns = layer->columns, taps = layer->rows * columns;
+    const int32_t span = (layer->rows - 1) * apart + 1, last = (layer->out_rows - 1) * layer->row_stride - layer->above;
+    const int is_cut_above = layer->above > 0, is_cut_below = last > layer->in_rows - span;
+    const int may_be_empty = layer->above >= span || last >= layer->in_rows || layer->in_rows < apart;
+
+    for (int32_t i = 0; i < layer->out_rows; i++) {
+        const int32_t begin = i * layer->row_stride - layer->above, behind = layer->in_rows - begin;
+        const int32_t above = is_cut_above && begin < 0 ? (apart - 1 - begin) / apart : 0;
+        const int32_t below = is_cut_below && behind < span ? (behind - 1 + apart) / apart : layer->rows;
+        const int is_empty = may_be_empty && above >= below; /* none of the windows' rows is on the image */
+        const int32_t top = is_empty ? 0 : above, bottom = is_empty ? 0 : below;
+        const int32_t first = is_empty ? 0 : begin + top * apart;
+        const int8_t *const bytes = weights;
+        struct qcgen_dsp_depthwise_rows r = { layer, channel, bytes + top * columns * layer->weight_bits / 8, 0, 0 };
+
+        r.rows = bottom - top;
+        r.initial = qcgen_dsp_depthwise_add_lost(layer, weights, 0, top * columns, channel->bias);
+        r.initial = qcgen_dsp_depthwise_add_lost(layer, weights, bottom * columns, taps, r.initial);
+        qcgen_dsp_depthwise_by_columns(&r, x + first * layer->in_columns * layer->channels,
+            y + i * layer->out_columns * layer->channels * layer->y_bytes, store, near_ties);
     }
 }

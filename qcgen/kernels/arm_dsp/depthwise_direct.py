@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context, LayerField, own
+from qcgen.ir.context import Context, LayerField, Struct, own
 from qcgen.ir.plan import C_BYTES
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType
@@ -228,20 +228,11 @@ class DepthwiseDirectContext(Context):
     images: Images
     kept: KeptOutput
     y_type: str  # of C
-    y_bytes: int  # of an output
-    x_is_unsigned: int  # 1 if elements of x are uint8, else 0
-    zero_point: int  # of x
     weight_type: str  # of C
-    weight_bits: int  # of an element of the table
     channel_weights: int  # elements of the table that a channel has
-    scale: int  # times which sums are the operator's, and weights are taken if they are not words of two
-    height: PlaneAxis
-    width: PlaneAxis
-    dilation: int  # of the axes along which the kernel has several taps
-    turns: int  # of several outputs in a round of the loop over columns
-    outputs: str  # the library's function for a row of outputs
+    layer: Struct | None
+    outputs: str  # the library's function for a row of outputs, "" for that of depthwise_rows
     words: tuple[tuple[int, int, int | None], ...]  # of layers of several sizes: number, taps in both halves
-    taps: int  # weights of a channel
     sizes: PlaneSizes | None  # of such layers, whose channels are copied first
 
 
@@ -329,31 +320,59 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g, packed = op.geometry, _pack(op, setting)
     height, width = plane_axes(g)
     weights = _weights(packed, height, width, is_packed=_aim(setting) == "speed")
-    context = DepthwiseDirectContext(
-        conv=described(op),
-        images=images(g),
-        kept=kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False)),
-        y_type=op.y.dtype.c,
-        y_bytes=op.y.dtype.bytes,
-        x_is_unsigned=int(op.x.dtype is DType.UINT8),
-        zero_point=op.x_zero_point,
-        weight_type=weights.c_type,
-        weight_bits=8 * C_BYTES[weights.c_type],
-        channel_weights=weights.values.size // packed.bias.size,
+    turns = _turns(_of_one_image(width), _aim(setting))
+    context = context_of(
+        op,
+        weights,
+        kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False)),
+        f"dsp_depthwise_outputs_{_outputs(width)}",
+        row_dilation=max(g.dilations),
+        column_dilation=max(g.dilations),
         scale=2**packed.bits,
-        height=height,
-        width=width,
-        dilation=max(g.dilations),
-        turns=_turns(_of_one_image(width), _aim(setting)),
-        outputs=f"dsp_depthwise_outputs_{_outputs(width)}",
-        words=(),
-        taps=prod(g.kernel),
-        sizes=None,
+        turns=turns,
     )
     constants = (weights, bias_table(packed), *output_constants(packed))
     access = output_by_output(op, setting, [*_steps(height, width)])
-    count = _operations(height, _of_one_image(width), context.turns) * (2 if context.kept.dsp.has_windows else 1)
+    count = _operations(height, _of_one_image(width), turns) * (2 if context.kept.dsp.has_windows else 1)
     return Prepared(constants, context, (), certified(op, packed), access=access, operations=count)
+
+
+def context_of(
+    op: Conv, weights: Constants, kept: KeptOutput, outputs: str, **own_numbers: int
+) -> DepthwiseDirectContext:
+    """Of an image that is read where it lies; ``own_numbers`` of the layer are those that not every one has."""
+    g = op.geometry
+    height, width = plane_axes(g)
+    numbers = {
+        "channels": g.in_channels,
+        "in_rows": height.input,
+        "in_columns": width.input,
+        "out_rows": height.output,
+        "out_columns": width.output,
+        "rows": height.kernel,
+        "columns": width.kernel,
+        "row_stride": height.stride,
+        "column_stride": width.stride,
+        "above": height.pad,
+        "left": width.pad,
+        "zero_point": op.x_zero_point,
+        "is_unsigned": int(op.x.dtype is DType.UINT8),
+        "weight_bits": 8 * C_BYTES[weights.c_type],
+        "y_bytes": op.y.dtype.bytes,
+        **own_numbers,
+    }
+    return DepthwiseDirectContext(
+        conv=described(op),
+        images=images(g),
+        kept=kept,
+        y_type=op.y.dtype.c,
+        weight_type=weights.c_type,
+        channel_weights=weights.values.size // g.out_channels,
+        layer=Struct("dsp_depthwise_layer", (), {name: number for name, number in numbers.items() if number}),
+        outputs=outputs,
+        words=(),
+        sizes=None,
+    )
 
 
 def _turns(width: PlaneAxis, aim: str) -> int:
@@ -390,27 +409,17 @@ def _written(width: PlaneAxis, turns: int) -> int:
 def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     """The function of layers of several sizes; planes on its stack or as scratch; weights [channels][taps]."""
     g, packed = op.geometry, _pack(op, setting)
-    weights, sizes = _taps(packed), _plane_sizes(setting.sizes, setting.free_bytes)
-    nowhere = PlaneAxis(1, 1, 1, 1, 1, 0)
+    weights, sizes = unpaired(packed), _plane_sizes(setting.sizes, setting.free_bytes)
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),
         kept=kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False)),
         y_type=op.y.dtype.c,
-        y_bytes=op.y.dtype.bytes,
-        x_is_unsigned=int(op.x.dtype is DType.UINT8),
-        zero_point=0,
         weight_type=weights.c_type,
-        weight_bits=8 * C_BYTES[weights.c_type],
         channel_weights=prod(g.kernel),
-        scale=1,
-        height=nowhere,
-        width=nowhere,
-        dilation=1,
-        turns=1,
+        layer=None,
         outputs="",
         words=_plane_words(setting.sizes),
-        taps=prod(g.kernel),
         sizes=sizes,
     )
     planes = _planes_of(sizes)
@@ -441,7 +450,7 @@ def _steps(height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, in
 def _weights(packed: Packed, height: PlaneAxis, width: PlaneAxis, *, is_packed: bool) -> Constants:
     """A channel's: for speed two rows in a word, then of a last odd row two columns; to save flash one by one."""
     if not is_packed:
-        return _taps(packed)
+        return unpaired(packed)
     taps = packed.weights.reshape(-1, height.kernel, width.kernel)
     taps = np.pad(taps, ((0, 0), (0, 0), (0, 1)))  # the last odd row ends with half a word
     twos = height.kernel // 2 * 2
@@ -453,7 +462,8 @@ def _weights(packed: Packed, height: PlaneAxis, width: PlaneAxis, *, is_packed: 
     return Constants("weights", "int32_t", values, meaning)
 
 
-def _taps(packed: Packed) -> Constants:
+def unpaired(packed: Packed) -> Constants:
+    """A channel's weights one by one."""
     unscaled = packed.weights >> packed.bits
     meaning = f"weights [{len(unscaled)} channels][{unscaled.shape[1]} taps]{packed.weights_remark}."
     c_type = "int8_t" if unscaled.min() >= -128 and unscaled.max() <= 127 else "int16_t"

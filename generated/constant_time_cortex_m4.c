@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x9d585dd5
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xed85673e
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -461,8 +461,8 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_outputs
     }
 }
 
-/* Exact output codes of a block of channels from m on; not inlined, which would cost loops registers. */
-CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact(const int32_t *sums, int32_t width,
+/* Exact output codes of a block of up to 4 channels from m on; not inlined, which would cost loops registers. */
+CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact4(const int32_t *sums, int32_t width,
     int8_t *out, int32_t m)
 {
     for (int32_t c = 0; c < width; c++) {
@@ -491,7 +491,7 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
         int32_t sums[4];
 
         constant_time_cortex_m4_dsp_part_alone(0, 4, a, sums);
-        constant_time_cortex_m4_conv1_exact(sums, 4, out, constants[4]);
+        constant_time_cortex_m4_conv1_exact4(sums, 4, out, constants[4]);
     } else {
         constant_time_cortex_m4_conv1_outputs(a, 4, constants, out);
     }

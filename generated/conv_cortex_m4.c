@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x2c657e19
+#if CONV_CORTEX_M4_HEADER_ID != 0xd78fef51
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -459,7 +459,7 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_window_at_border(
 }
 
 /* Widens the window of an output pixel. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, int32_t *pairs)
+CONV_CORTEX_M4_CODE_ATTR static inline void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, int32_t *pairs)
 {
     conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel, conv_cortex_m4_conv1_window_at_border, pairs);
 }

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0xee40cfb4
+#if SIZES_CORTEX_M4_HEADER_ID != 0x6ac5a42f
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -658,17 +658,18 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_outputs(const str
 }
 
 /*
- * Exact output codes of a block of channels that have a guard band, as their `word` tells; not inlined, which would
- * cost loops registers.
+ * Exact output codes of a block of up to 4 channels that have a guard band, as their `word` tells; not inlined, which
+ * would cost loops registers.
  */
-SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact(const struct sizes_cortex_m4_shared_conv *layer,
+SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const struct sizes_cortex_m4_shared_conv *layer,
     const int32_t *sums, int32_t width, int8_t *out, int32_t word)
 {
     const int32_t next = layer->out_channels; /* the second pixel's output */
     const int32_t offset = layer->offset;
     int32_t m = word >> 8; /* the first channel */
 
-    for (int32_t c = 0; c < width; c++) {
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < 4; c++) { /* no bit is set beyond those of `width` channels */
         if (((uint32_t)word >> c & 1u) == 0) {
             continue;
         }
@@ -708,7 +709,7 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(
         constants = sizes_cortex_m4_shared_conv_sums4(layer, pairs, constants, a);
         sizes_cortex_m4_shared_conv_outputs(layer, a, 4, constants, out);
         if (SIZES_CORTEX_M4_RARELY(constants[4] >= 0)) { /* some channel has a guard band */
-            sizes_cortex_m4_shared_conv_exact(layer, a, 4, out, constants[4]);
+            sizes_cortex_m4_shared_conv_exact4(layer, a, 4, out, constants[4]);
         }
         constants += 5;
         out += 4;

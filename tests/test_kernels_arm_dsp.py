@@ -300,7 +300,7 @@ def test_only_channels_that_have_a_guard_band_in_some_block_are_tested():
     [call] = dsp_unit(case, "speed").artifact.plan.calls
     [windows] = [table.values for table in call.tables if table.role == "guard_band"]
     assert [m for m, window in enumerate(windows) if window] == [0, 5]
-    assert [(s.first, s.tested) for s in names_of(call.context)["segments"]] == [(0, (0,)), (4, (1,))]
+    assert [(s.first, s.tested) for s in names_of(call.context)["segments"]] == [(0, 0b1), (4, 0b10)]
 
 
 def test_windows_of_more_elements_than_registers_hold_are_left_to_the_general_kernel():

@@ -32,7 +32,7 @@ and the test runs once more.
 """
 
 _EXACT = re.compile(r"_exact(\d+)$")
-"""A function of so many channels, which it takes one by one."""
+"""A function of so many channels or fewer, which it takes one by one."""
 
 BOUNDED = tuple(
     name

@@ -31,6 +31,7 @@ from qcgen.kernels.arm_dsp.segment import (
     Form,
     Segment,
     Tail,
+    of_one_layer,
     output_operations,
     segment_numbers,
     sized,
@@ -250,7 +251,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         output=packed.epilogue.output,
         dsp=dsp_output(op, packed),
         padding_byte=packed.padding,
-        segments=words.segments,
+        segments=of_one_layer(words.segments),
         copied_words=0,
         sizes=None,
     )
@@ -301,7 +302,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
         output=packed.epilogue.output,
         dsp=dsp_output(op, packed),
         padding_byte=own("padding"),
-        segments=segments,
+        segments=of_one_layer(segments),
         copied_words=0,
         sizes=_conv_sizes(),
     )

@@ -33,7 +33,7 @@ from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants
 from qcgen.kernels.arm_dsp.output import Outputs, certified, dsp_output, output_tail
-from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, output_operations, segment_numbers, sized
+from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, of_one_layer, output_operations, segment_numbers, sized
 from qcgen.kernels.arm_dsp.weights import (
     WIDTH,
     PackedConstants,
@@ -355,7 +355,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         y=Outputs(op.y.dtype.c, 1, None),
         output=packed.epilogue.output,
         dsp=dsp_output(op, packed),
-        segments=segments,
+        segments=of_one_layer(segments),
         element_factors=element_factors(packed) if packs else (),
         outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
         products=tuple(_joins(pair_products, 0 if is_sized else g.taps % 4, is_sized=is_sized)),

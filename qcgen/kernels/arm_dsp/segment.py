@@ -94,7 +94,8 @@ class Segment(ChannelBlocks):
     from word ``offset`` on. ``is_outlined``: a function of its own computes the sums, so that its loop has all
     registers to itself; without a long loop the call would cost more than it gains. ``for_speed``: cycles count more
     than instructions. ``blocks``: the loop over the blocks. ``sizes``: of layers of several sizes. ``element_factors``:
-    how often the sum of a window's elements is subtracted from each of four sums, if weights have 4 bits.
+    how often the sum of a window's elements is subtracted from each of four sums, if weights have 4 bits. ``widest``:
+    the width of the layer's widest blocks.
     """
 
     form: Form
@@ -106,6 +107,7 @@ class Segment(ChannelBlocks):
     blocks: Unrolled
     sizes: SegmentSizes | None = field(default=None, kw_only=True)
     element_factors: tuple[int, ...] = field(default=(), kw_only=True)
+    widest: int = field(default=0, kw_only=True)
 
     @property
     def round_channels(self) -> int:
@@ -196,6 +198,11 @@ def output_operations(segments: Sequence[Segment]) -> dict[str, float]:
     """The same of calls of the function that stores the codes of a block."""
     once, each = OUTPUT_OPERATIONS
     return {"outputs": sum(once * s.width + each * s.sums for s in segments) / len(segments)}
+
+
+def of_one_layer(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """The blocks of a layer, which know how wide the widest of them are."""
+    return tuple(replace(s, widest=max(each.width for each in segments)) for s in segments)
 
 
 def segment_numbers(s: Segment) -> dict[str, int]:

@@ -7,21 +7,22 @@
  *
  * no.  node             operator           kernel                multiply-adds  constants  scratch
  *   0  x to float32     Cast               portable/convert                  0        0 B      0 B
- *   1  conv             Conv               portable/conv_float           1 800      144 B    176 B
+ *   1  conv             Conv               portable/conv_float           1 800      144 B    208 B
  *   2  y                Relu               portable/float_unary              0        0 B      0 B
  *   3  mean             GlobalAveragePool  portable/float_mean               0        0 B      0 B
  *   4  mean to float16  Cast               portable/convert                  0        0 B      0 B
  *   5  z                Cast               portable/convert                  0        0 B      0 B
  *   6  y to float16     Cast               portable/convert                  0        0 B      0 B
  *
- * arena    776 B for tensors between nodes and for scratch; no placement of them needs less
+ * arena    808 B for tensors between nodes and for scratch; no placement of them needs less
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xcb923f17
+#if FLOAT16_HEADER_ID != 0xf7c03664
 #error "float16.h was not generated together with this file"
 #endif
 
+#include <math.h>
 #include <string.h>
 
 #ifndef FLOAT16_CONST_ATTR
@@ -79,6 +80,108 @@ typedef char float16_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 static FLOAT16_INLINE int32_t float16_smaller(int32_t a, int32_t b)
 {
     return a > b ? b : a;
+}
+
+/* The significand of a subnormal number above 0, in [2^23, 2^24), and its exponent. */
+FLOAT16_CODE_ATTR static uint32_t float16_soft_float_normalized(uint32_t number, int32_t *exponent)
+{
+    *exponent = -149;
+    for (int32_t turn = 0; turn < 23 && (number >> 23) == 0; turn++) { /* 23 turns at most, for 2^-149 */
+        number <<= 1;
+        *exponent -= 1;
+    }
+    return number;
+}
+
+/* The significand of a number above 0, in [2^23, 2^24), and its exponent: number = significand * 2^exponent. */
+static FLOAT16_INLINE uint32_t float16_soft_float_split(uint32_t number, int32_t *exponent)
+{
+    const uint32_t hidden = UINT32_C(1) << 23;
+
+    if (number < hidden) {
+        return float16_soft_float_normalized(number, exponent);
+    }
+    *exponent = (int32_t)(number >> 23) - 150;
+    return (number & (hidden - 1)) | hidden;
+}
+
+/* The number next to significand * 2^exponent, half to even, with a sign; 0 if that is below 2^-126. */
+FLOAT16_CODE_ATTR static uint32_t float16_soft_float_rounded(uint64_t significand, int32_t exponent, uint32_t sign)
+{
+    uint32_t high = (uint32_t)(significand >> 32), low = (uint32_t)significand;
+    uint32_t kept, rest;
+    int32_t places = 0;
+
+    if (high == 0) {
+        high = low;
+        low = 0;
+        exponent -= 32;
+    }
+    if (high == 0) {
+        return 0;
+    }
+    for (int32_t step = 16; step > 0; step >>= 1) {
+        if ((high >> (32 - step)) == 0) {
+            high <<= step;
+            places += step;
+        }
+    }
+    if (places > 0) {
+        high |= low >> (32 - places);
+        low <<= places;
+    }
+    exponent += 190 - places; /* of 24 bits instead of 64, as the number's word has it */
+    if (exponent < 1) {
+        return 0;
+    }
+    kept = high >> 8;
+    rest = high & 255u;
+    kept += rest > 128u || (rest == 128u && (low != 0 || (kept & 1u) != 0));
+    return sign + ((uint32_t)(exponent - 1) << 23) + kept; /* the hidden bit, and a carry beyond it, count it up */
+}
+
+/* a * b + c, rounded once, half to even; 0 if that is below 2^-126. It must be finite. */
+FLOAT16_CODE_ATTR static uint32_t float16_soft_float_multiply_add(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t magnitude = UINT32_MAX >> 1;
+    const uint32_t sign = (a ^ b) & ~magnitude;
+    const uint32_t sign_of_c = c & ~magnitude;
+    int32_t power, power_of_b, gap;
+    uint32_t significand;
+    uint64_t product, addend;
+
+    if ((a & magnitude) == 0 || (b & magnitude) == 0) {
+        return c;
+    }
+    product = float16_soft_float_split(a & magnitude, &power);
+    product *= float16_soft_float_split(b & magnitude, &power_of_b);
+    power += power_of_b - 14;
+    if ((c & magnitude) == 0) {
+        return float16_soft_float_rounded(product, power + 14, sign);
+    }
+
+    /* Both as numbers below 2^62; what the smaller one has beyond its last bit is kept in that bit. */
+    significand = float16_soft_float_split(c & magnitude, &power_of_b);
+    gap = power - (power_of_b - 38);
+    if (gap >= 0) {
+        product <<= 14;
+        if (gap <= 38) {
+            addend = (uint64_t)significand << (38 - gap);
+        } else {
+            gap -= 38;
+            addend = gap > 24 ? 1 : (significand >> gap) | ((significand << (32 - gap)) != 0);
+        }
+    } else {
+        addend = (uint64_t)significand << 38;
+        power -= gap;
+        gap += 14;
+        product = gap >= 0 ? product << gap : gap < -48 ? 1 : (product >> -gap) | ((product << (64 + gap)) != 0);
+    }
+    if (sign == sign_of_c) {
+        return float16_soft_float_rounded(product + addend, power, sign);
+    }
+    return product >= addend ? float16_soft_float_rounded(product - addend, power, sign)
+                             : float16_soft_float_rounded(addend - product, power, sign_of_c);
 }
 
 /* A double has 64 bits here; on cores where it has 32, such as AVR by default, this does not compile. */
@@ -141,6 +244,48 @@ FLOAT16_CODE_ATTR static uint16_t float16_to_half(float number)
     return (uint16_t)(sign | half);
 }
 
+/* a * b + c, rounded once: by the core, its library, or in integers. The result must not be subnormal. */
+FLOAT16_CODE_ATTR static inline float float16_fused(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)float16_soft_float_multiply_add; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c, word;
+    float number;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    word = float16_soft_float_multiply_add(of_a, of_b, of_c);
+    (void)memcpy(&number, &word, sizeof number);
+    return number;
+#endif
+}
+
+/* The same of any numbers: those that are not finite, or whose result may not be, by two operations, so that a product
+   beyond float32 is infinite whatever is added. */
+FLOAT16_CODE_ATTR static inline float float16_fused_any(float a, float b, float c)
+{
+#if defined(FP_FAST_FMAF) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__x86_64__)
+    (void)float16_fused; /* not needed here */
+    return fmaf(a, b, c);
+#else
+    uint32_t of_a, of_b, of_c;
+
+    (void)memcpy(&of_a, &a, sizeof of_a);
+    (void)memcpy(&of_b, &b, sizeof of_b);
+    (void)memcpy(&of_c, &c, sizeof of_c);
+    of_a = of_a >> 23 & 255u;
+    of_b = of_b >> 23 & 255u;
+    of_c = of_c >> 23 & 255u;
+    if (of_a == 255u || of_b == 255u || of_c >= 253u || of_a + of_b >= 380u) {
+        return a * b + c;
+    }
+    return float16_fused(a, b, c);
+#endif
+}
+
 FLOAT16_CODE_ATTR static inline float float16_float_at_least(float value, float low)
 {
     return value < low ? low : value;
@@ -149,16 +294,20 @@ FLOAT16_CODE_ATTR static inline float float16_float_at_least(float value, float 
 /* Numbers of a convolution of floating point, distances in elements. */
 struct float16_fp_conv {
     int32_t batch, groups, pixels, channels; /* the latter of the output, in a group */
-    int32_t taps, chunk;                     /* of a window and group; so many taps are summed by themselves */
+    int32_t taps, chunk; /* of a window and group; so many are summed by themselves, a multiple of 4 or a divisor */
+    int32_t is_fused;    /* each product joins its sum by itself, not four */
+    int32_t is_ordered;  /* taps are in an order of their own */
     int32_t block, next; /* windows that share each weight that is read, up to two, and from one's taps to the next's */
     int32_t copies;      /* whether windows are copied; else their taps lie side by side in the image */
     int32_t has_bias, weight_bytes;
     int32_t x_image, x_group, y_image, y_pixel, y_channel;
 };
 
-/* What a node hands over: copies the window of a pixel in the order of the weights; a weight; what becomes of a sum. */
+/* What a node hands over: copies the window of a pixel in the order of the weights; a weight; a
+   product and a sum together; what becomes of a sum. */
 typedef void float16_fp_window_float(const float *x, int32_t pixel, float *taps);
 typedef float float16_fp_weight_float(const void *weights, int32_t i);
+typedef float float16_fp_join_float(float tap, float weight, float sum);
 typedef float float16_fp_activation_float(float sum);
 
 static FLOAT16_INLINE float float16_fp_normal_half_weight_float(const void *weights, int32_t i)
@@ -173,67 +322,79 @@ static FLOAT16_INLINE const void *float16_fp_weights_of(const struct float16_fp_
     return (const uint8_t *)weights + k * layer->channels * layer->weight_bytes;
 }
 
-/* Adds the products of up to four taps to a sum of each channel of each window. */
-static FLOAT16_INLINE void float16_fp_add_taps_float(const struct float16_fp_conv *layer, int32_t count,
-    const float *taps, const void *weights, float *sums, float16_fp_weight_float *weight)
+/* Adds the products of up to four taps, from the k-th on, to a sum of each channel of each window. */
+static FLOAT16_INLINE void float16_fp_add_taps_float(const struct float16_fp_conv *layer, int32_t k, int32_t count,
+    const float *taps, const uint16_t *order, const void *weights, float *sums, float16_fp_weight_float *weight,
+    float16_fp_join_float *join)
 {
     const int32_t channels = layer->channels;
+    const void *const of_taps = float16_fp_weights_of(layer, weights, k);
     float own[4], next[4];
 
     FLOAT16_UNROLLED
     for (int32_t i = 0; i < count; i++) {
-        own[i] = taps[i];
-        next[i] = layer->block > 1 ? taps[layer->next + i] : 0;
+        const int32_t tap = layer->is_ordered ? order[k + i] : k + i;
+
+        own[i] = taps[tap];
+        next[i] = layer->block > 1 ? taps[layer->next + tap] : 0;
     }
     for (int32_t m = 0; m < channels; m++) {
-        float w = weight(weights, m);
-        float products = own[0] * w, next_products = next[0] * w;
+        float sum = layer->is_fused ? sums[m] : -(float)0; /* to which products are added as they are */
+        float next_sum = layer->is_fused && layer->block > 1 ? sums[channels + m] : -(float)0;
 
         FLOAT16_UNROLLED
-        for (int32_t i = 1; i < count; i++) {
-            w = weight(weights, i * channels + m);
-            products += own[i] * w;
-            next_products += next[i] * w;
+        for (int32_t i = 0; i < count; i++) {
+            const float w = weight(of_taps, i * channels + m);
+
+            sum = join(own[i], w, sum);
+            next_sum = layer->block > 1 ? join(next[i], w, next_sum) : next_sum;
         }
-        sums[m] += products;
+        sums[m] = layer->is_fused ? sum : sums[m] + sum;
         if (layer->block > 1) {
-            sums[channels + m] += next_products;
+            sums[channels + m] = layer->is_fused ? next_sum : sums[channels + m] + next_sum;
         }
     }
 }
 
 /* Adds to the sums of all channels. Compilers must not reorder the additions of a sum, so it is the channels, not the
-   taps, that lie side by side and vectorise. Rounding errors grow with the number of additions that a product passes
-   through: of many taps the sum of each chunk is taken by itself, in `part`. */
+   taps, that lie side by side and vectorise. The sum of each chunk of taps is taken by itself, in `part`: fused, as
+   onnxruntime does; else because rounding errors grow with the number of additions that a product passes through. */
 static FLOAT16_INLINE void float16_fp_add_window_float(const struct float16_fp_conv *layer, const float *taps,
-    const void *weights, float *sums, float *part, float16_fp_weight_float *weight)
+    const uint16_t *order, const void *weights, float *sums, float *part, float16_fp_weight_float *weight,
+    float16_fp_join_float *join)
 {
-    const int32_t rest = layer->taps % 4, full = layer->taps - rest, chunk = layer->chunk;
-    const int32_t parts = chunk < full ? layer->block * layer->channels : 0;
+    const int32_t chunk = layer->chunk, rest = chunk % 4 > 0 ? chunk % 4 : layer->taps % 4;
+    const int32_t parts = chunk < layer->taps ? layer->block * layer->channels : 0;
+    float *const chunk_sums = parts > 0 ? part : sums;
 
-    for (int32_t begin = 0; begin < full; begin += chunk) {
-        const int32_t end = full % chunk ? float16_smaller(begin + chunk, full) : begin + chunk;
+    for (int32_t begin = 0; begin < layer->taps; begin += chunk) {
+        const int32_t end = layer->taps % chunk ? float16_smaller(begin + chunk, layer->taps) : begin + chunk;
+        int32_t k = begin;
 
         for (int32_t i = 0; i < parts; i++) {
             part[i] = 0;
         }
-        for (int32_t k = begin; k < end; k += 4) {
-            float16_fp_add_taps_float(
-                layer, 4, taps + k, float16_fp_weights_of(layer, weights, k), parts > 0 ? part : sums, weight);
+        for (; k + 4 <= end; k += 4) {
+            float16_fp_add_taps_float(layer, k, 4, taps, order, weights, chunk_sums, weight, join);
+        }
+        if (rest > 1 && k < end) {
+            float16_fp_add_taps_float(layer, k, 2, taps, order, weights, chunk_sums, weight, join);
+            k += 2;
+        }
+        if (rest % 2 > 0 && k < end) {
+            float16_fp_add_taps_float(layer, k, 1, taps, order, weights, chunk_sums, weight, join);
         }
         for (int32_t i = 0; i < parts; i++) {
             sums[i] += part[i];
         }
     }
-    if (rest > 0) {
-        float16_fp_add_taps_float(layer, rest, taps + full, float16_fp_weights_of(layer, weights, full), sums, weight);
-    }
 }
 
 /* Image by image and group by group. The last block ends with the image; it may compute some outputs a second time. */
 static FLOAT16_INLINE void float16_fp_conv_float(const struct float16_fp_conv *layer, const void *weights,
-    const float *bias, const float *x, float *y, float *copied, float *sums, float *part,
-    float16_fp_window_float *window, float16_fp_weight_float *weight, float16_fp_activation_float *activation)
+    const float *bias, const uint16_t *order, const float *x, float *y, float *copied, float *sums, float *part,
+    float16_fp_window_float *window, float16_fp_weight_float *weight, float16_fp_join_float *join,
+    float16_fp_activation_float *activation)
 {
     const int32_t channels = layer->channels, block = layer->block, last = layer->pixels - block;
 
@@ -249,18 +410,19 @@ static FLOAT16_INLINE void float16_fp_conv_float(const struct float16_fp_conv *l
             for (int32_t lane = 0; lane < block && layer->copies; lane++) {
                 window(in, pixel + lane, copied + lane * layer->taps);
             }
-            for (int32_t m = 0; m < channels; m++) {
-                sums[m] = layer->has_bias ? bias[group * channels + m] : 0;
-                if (block > 1) {
-                    sums[channels + m] = sums[m];
-                }
+            for (int32_t m = 0; m < block * channels; m++) {
+                sums[m] = 0;
             }
-            float16_fp_add_window_float(layer, layer->copies ? copied : in + pixel * layer->next,
-                float16_fp_weights_of(layer, weights, group * layer->taps), sums, part, weight);
+            float16_fp_add_window_float(layer, layer->copies ? copied : in + pixel * layer->next, order,
+                float16_fp_weights_of(layer, weights, group * layer->taps), sums, part, weight, join);
             for (int32_t m = 0; m < channels; m++) {
-                out[m * layer->y_channel] = activation(sums[m]);
+                const float addend = layer->has_bias ? bias[group * channels + m] : 0;
+
+                out[m * layer->y_channel] = activation(layer->has_bias ? sums[m] + addend : sums[m]);
                 if (block > 1) {
-                    out[layer->y_pixel + m * layer->y_channel] = activation(sums[channels + m]);
+                    const float sum = sums[channels + m];
+
+                    out[layer->y_pixel + m * layer->y_channel] = activation(layer->has_bias ? sum + addend : sum);
                 }
             }
         }
@@ -374,16 +536,17 @@ static FLOAT16_INLINE float float16_conv_activation(float sum)
 }
 
 FLOAT16_CONST_ATTR static const struct float16_fp_conv float16_conv_layer = {
-    .batch = 1, .groups = 1, .pixels = 25, .channels = 4, .taps = 18, .chunk = 16, .block = 2, .next = 18, .copies = 1,
-    .has_bias = 0, .weight_bytes = 2, .x_group = 50, .x_image = 50, .y_image = 100, .y_pixel = 4, .y_channel = 1,
+    .batch = 1, .groups = 1, .pixels = 25, .channels = 4, .taps = 18, .chunk = 9, .is_fused = 1, .is_ordered = 0,
+    .block = 2, .next = 18, .copies = 1, .has_bias = 0, .weight_bytes = 2, .x_group = 50, .x_image = 50, .y_image = 100,
+    .y_pixel = 4, .y_channel = 1,
 };
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
 FLOAT16_CODE_ATTR static void float16_conv(const float *restrict x, float *restrict y, float *restrict taps,
-    float *restrict sums)
+    float *restrict sums, float *restrict part)
 {
-    float16_fp_conv_float(&float16_conv_layer, float16_conv_weights, 0, x, y, taps, sums, 0, float16_conv_window,
-        float16_fp_normal_half_weight_float, float16_conv_activation);
+    float16_fp_conv_float(&float16_conv_layer, float16_conv_weights, 0, 0, x, y, taps, sums, part, float16_conv_window,
+        float16_fp_normal_half_weight_float, float16_fused_any, float16_conv_activation);
 }
 
 /* y: Relu. */
@@ -474,13 +637,13 @@ FLOAT16_CODE_ATTR void float16_run(const uint16_t *x, uint16_t *y, double *z, vo
     FLOAT16_ASSERT(FLOAT16_ARE_APART(x, 100, y, 200));
     FLOAT16_ASSERT(FLOAT16_ARE_APART(x, 100, z, 32));
     FLOAT16_ASSERT(FLOAT16_ARE_APART(y, 200, z, 32));
-    FLOAT16_ASSERT(FLOAT16_ARE_APART(x, 100, arena, 776));
-    FLOAT16_ASSERT(FLOAT16_ARE_APART(y, 200, arena, 776));
-    FLOAT16_ASSERT(FLOAT16_ARE_APART(z, 32, arena, 776));
+    FLOAT16_ASSERT(FLOAT16_ARE_APART(x, 100, arena, 808));
+    FLOAT16_ASSERT(FLOAT16_ARE_APART(y, 200, arena, 808));
+    FLOAT16_ASSERT(FLOAT16_ARE_APART(z, 32, arena, 808));
     /* What lies in the arena, tensors and scratch memory, keeps its place for as long as it is needed. */
     float16_x_to_float32(x, (void *)(bytes + 400));
     FLOAT16_HOOK(0);
-    float16_conv((void *)(bytes + 400), arena, (void *)(bytes + 600), (void *)(bytes + 744));
+    float16_conv((void *)(bytes + 400), arena, (void *)(bytes + 600), (void *)(bytes + 744), (void *)(bytes + 776));
     FLOAT16_HOOK(1);
     float16_y(arena, arena);
     FLOAT16_HOOK(2);

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from marks import some_at_first
-from models import float_conv, graph_model, qlinear_conv, random_weights
+from models import NHWC, float_conv, graph_model, qlinear_conv, random_weights
 from tools import require_modules
 
 import qcgen
@@ -605,7 +605,8 @@ def test_targets_lists_every_target(outcome):
 
 
 def test_float_models_state_their_criterion(outcome, tmp_path):
-    onnx.save(float_conv((1, 2, 5, 5), random_weights((3, 2, 3, 3), "float32")), tmp_path / "m.onnx")
+    model = float_conv((1, 5, 5, 2), random_weights((3, 2, 3, 3), "float32"), domain=NHWC)
+    onnx.save(model, tmp_path / "m.onnx")
     status, out, _ = outcome("verify", tmp_path / "m.onnx")
     assert status == 0
     assert "criterion: |y - reference| <= 2e-6 * max(sum |x| |w| + |bias|, |reference|)" in out

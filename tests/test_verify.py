@@ -133,12 +133,14 @@ def chain(*nodes, weights=((1.0,),), shape=(1, 1, 1, 6)):
     """A model of nodes given as (operator, further inputs), from x to y; s, z are 0.5 and uint8 10, w the weights."""
     names = ["x", *(f"t{i}" for i in range(1, len(nodes))), "y"]
     made = [
-        helper.make_node(op, [names[i], *inputs], [names[i + 1]], name=f"node{i}")
+        helper.make_node(
+            op, [names[i], *inputs], [names[i + 1]], name=f"node{i}", domain=MICROSOFT * (op == "FusedConv")
+        )
         for i, (op, inputs) in enumerate(nodes)
     ]
     w = np.float32(weights).reshape(len(weights), -1, 1, 1)
     constants = {"s": np.float32(0.5), "z": np.uint8(10), "w": w}
-    return graph_model(made, {"x": ("float", shape)}, {"y": None}, constants)
+    return graph_model(made, {"x": ("float", shape)}, {"y": None}, constants, opsets={MICROSOFT: 1})
 
 
 Q, DQ = ("QuantizeLinear", ["s", "z"]), ("DequantizeLinear", ["s", "z"])
@@ -192,7 +194,7 @@ def test_ends_are_reached_through_a_quantize(name):
 
 
 def test_either_code_is_right_next_to_a_tie_and_no_other():
-    program = qcgen.compile(chain(("Conv", ["w"]), Q)).program
+    program = qcgen.compile(chain(("FusedConv", ["w"]), Q)).program
     assert leaves_a_choice(program)
     x = np.float32([0.75, 0.75, 0.75, 0.75, 0.7, 0.7]).reshape(1, 1, 1, 6)
     computed = {"y": np.uint8([11, 12, 13, 10, 11, 12]).reshape(1, 1, 1, 6)}
@@ -201,7 +203,7 @@ def test_either_code_is_right_next_to_a_tie_and_no_other():
 
 
 def test_what_follows_a_choice_follows_the_code_that_was_chosen():
-    program = qcgen.compile(chain(("Conv", ["w"]), Q, DQ)).program
+    program = qcgen.compile(chain(("FusedConv", ["w"]), Q, DQ)).program
     x = np.full((1, 1, 1, 6), 0.75, np.float32)
     [name] = [op.y.name for op in program.operators if op.op_type == "QuantizeLinear"]
     values = followed(program, {"x": x}, {name: np.full(x.shape, 11, np.uint8)})
@@ -214,7 +216,9 @@ def test_an_input_that_is_quantized_leaves_no_choice():
 
 
 def test_a_network_with_a_choice_verifies_and_says_so():
-    model = chain(("Conv", ["w"]), Q, DQ, weights=np.random.default_rng(0).standard_normal((8, 3)), shape=(1, 3, 9, 9))
+    model = chain(
+        ("FusedConv", ["w"]), Q, DQ, weights=np.random.default_rng(0).standard_normal((8, 3)), shape=(1, 3, 9, 9)
+    )
     result = verify(qcgen.compile(model), cases=6)
     assert result.differing == 0
     assert result.criterion.endswith("either code next to a tie is right")
@@ -439,14 +443,14 @@ def test_in_a_network_integers_and_what_is_dequantized_are_exact_and_the_rest_ne
 
 
 def test_what_cancellation_loses_goes_on_through_the_next_operators():
-    model = chain(Q, DQ, ("Conv", ["w"]), ("Tanh", []), weights=[[3e4, -3e4]], shape=(1, 2, 1, 1))
+    model = chain(Q, DQ, ("FusedConv", ["w"]), ("Tanh", []), weights=[[3e4, -3e4]], shape=(1, 2, 1, 1))
     program = qcgen.compile(model).program
     values = evaluate_all(program, {"x": np.full((1, 2, 1, 1), 100.0, np.float32)})
     assert tolerances(program, values)["y"].item() == pytest.approx(6e6 * NETWORK)
 
 
 def test_the_tolerance_of_a_product_of_matrices_grows_with_its_terms():
-    model = chain(Q, DQ, ("Conv", ["w"]), weights=[[3.0, -3.0]], shape=(1, 2, 1, 1))
+    model = chain(Q, DQ, ("FusedConv", ["w"]), weights=[[3.0, -3.0]], shape=(1, 2, 1, 1))
     program = qcgen.compile(model).program
     x = np.full((1, 2, 1, 1), 100.0, np.float32)
     values = evaluate_all(program, {"x": x})

@@ -206,10 +206,10 @@ class Graph:
 
     @cached_property
     def in_blocks(self) -> frozenset[str]:
-        """The float images that onnxruntime keeps in blocks of 16 channels: results of poolings, and what follows them.
+        """The float images that onnxruntime keeps in blocks of 16 channels, of convolutions, pools, and what follows.
 
-        It rounds their means and normalizations in another order. Source: NchwcTransformer with AVX512F; compared with
-        onnxruntime 1.32.0 by tests/test_mean_order.py.
+        It rounds them, their means and normalizations in another order. Source: NchwcTransformer with AVX512F; compared
+        with onnxruntime 1.32.0 by tests/test_mean_order.py and tests/test_order_of_float_convolutions.py.
         """
         found: set[str] = set()
         for node in self.nodes:
@@ -219,24 +219,51 @@ class Graph:
 
     def _makes_blocks(self, node: Node, blocks: Set[str]) -> bool:
         shape, x = self.value(node.input(0)).fixed_shape, node.input(0)
-        if shape is None or len(shape) != 4 or shape[1] % 16 or self.dtype(x) is not DType.FLOAT32:
+        if node.op_type == "Conv":
+            return self.convolves_blocks(node)
+        if shape is None or len(shape) != 4 or self.dtype(x) is not DType.FLOAT32:
             return False
+        is_whole = shape[1] % 16 == 0
         match node.op_type:
             case "AveragePool" | "MaxPool":
-                return not any(node.outputs[1:])
+                return is_whole and not any(node.outputs[1:])
             case "GlobalAveragePool" | "GlobalMaxPool":
-                return x in blocks or x not in self.producers
-            case "BatchNormalization" | "HardSigmoid" | "QuickGelu" | "Relu" | "Sigmoid" | "Tanh":
+                return is_whole and (x in blocks or x not in self.producers)
+            case (
+                "BatchNormalization" | "Gelu" | "HardSigmoid" | "HardSwish" | "QuickGelu" | "Relu" | "Sigmoid" | "Tanh"
+            ):
                 return x in blocks
+            case "Clip" | "LeakyRelu":  # joined with the convolution
+                return x in blocks and self.producers[x].op_type == "Conv" and len(self.readers[x]) == 1
+            case "Resize":
+                nearest = ("asymmetric", "floor")
+                names = zip(("coordinate_transformation_mode", "nearest_mode"), nearest, strict=True)
+                is_linear = node.attributes.get("mode") == "linear"
+                return x in blocks and (is_linear or all(node.attributes.get(key) == value for key, value in names))
             case "Add" | "Concat" | "Mul" | "Sum":
                 others = [self.value(name).fixed_shape if name in blocks else None for name in node.inputs[1:]]
                 factor = self.constants.get(node.input(1)) if node.op_type == "Mul" else None
                 is_by_channel = factor is not None and factor.shape[-3:] == (shape[1], 1, 1)
                 is_normalized = node.written == "BatchNormalization"
-                is_alike = all(each and (node.op_type == "Concat" or each == shape) for each in others)
+                if node.op_type == "Concat":
+                    return x in blocks and is_whole and all(each and each[1] % 16 == 0 for each in others)
+                is_alike = all(each == shape for each in others)
                 return x in blocks and (is_by_channel or is_normalized or is_alike)
             case _:
                 return False
+
+    def convolves_blocks(self, node: Node) -> bool:
+        """Whether a convolution of images has constant weights, and groups of one channel or of whole blocks."""
+        w, group = self.constants.get(node.input(1)), node.attributes.get("group", 1)
+        if w is None or w.ndim != 4 or node.domain or node.written or not isinstance(group, int):
+            return False
+        if any(name in self.dequantized or name not in self.constants for name in filter(None, node.inputs[1:])):
+            return False
+        outputs, inputs = int(w.shape[0]), int(w.shape[1])
+        if group == 1:
+            return inputs < 16 or inputs % 4 == 0
+        is_depthwise = inputs == 1 and outputs == group
+        return (is_depthwise and outputs % 4 == 0) or (inputs % 16 == 0 and outputs // group % 16 == 0)
 
     def dtype(self, name: str) -> DType | None:
         """The element type of a tensor or constant, None if it is not known."""

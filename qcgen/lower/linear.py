@@ -19,6 +19,7 @@ from qcgen.ir.program import (
     Dequantize,
     Epilogue,
     FloatActivation,
+    FloatSums,
     MatMul,
     MaxPool,
     Operator,
@@ -29,6 +30,7 @@ from qcgen.ir.program import (
     Tensor,
     Transpose,
     ZeroPointCorrection,
+    products_at_once,
 )
 from qcgen.ir.types import Q8, Array, DType, Layout
 from qcgen.lower.codes import (
@@ -48,6 +50,9 @@ from qcgen.lower.codes import (
     read_codes,
 )
 from qcgen.lower.source import Source, quantization_of, tensor_of
+
+BLOCK = 16
+"""The channels that onnxruntime keeps side by side with AVX512F."""
 
 # The functions below are for nodes that check has accepted: assertions, not problems.
 
@@ -104,7 +109,35 @@ def lower_conv(source: Source) -> tuple[Operator, ...]:
     conv = Conv(*source.called, x, y, geometry, 0, weights, none, bias, _activation(source.node))
     is_float = source.node.op_type != "QLinearConv" and (source.node.domain, source.node.op_type) != ("", "Conv")
     ends = None if is_float else ends_of(source, 0)
-    return cropped((product_of_codes(source, conv, ends, axis=0) if ends else None) or conv, axes, source.graph)
+    of_codes = product_of_codes(source, conv, ends, axis=0) if ends else None
+    return cropped(of_codes or replace(conv, sums=_sums(source, conv)), axes, source.graph)
+
+
+MOST_ORDERED = 2**16
+"""Of more taps the order does not matter: nothing that small has room for their weights."""
+
+
+def _sums(source: Source, conv: Conv) -> FloatSums | None:
+    """How onnxruntime adds the products of float32 numbers up; None where that is not known.
+
+    Sources: NchwcTransformer and MLAS's kernels for blocks of 16 channels; MlasConv, one thread; ConvTranspose.
+    """
+    g = conv.geometry
+    taps, places, pixels = g.taps, prod(g.kernel), prod(g.output)
+    if source.node.domain or conv.x.dtype is not DType.FLOAT32 or taps > MOST_ORDERED:
+        return None
+    if source.node.written == "ConvTranspose":  # products with all channels, place by place
+        pixels = prod(g.input)
+        is_whole = pixels > 1 and g.group_in <= products_at_once(g.group_in, pixels)
+        return FloatSums(g.group_in, g.group_in, is_backward=True) if is_whole else None
+    if source.graph.convolves_blocks(source.node):
+        if g.group_in < BLOCK:
+            return FloatSums(1, places)
+        is_pointwise = places == 1 and not g.is_padded
+        return FloatSums(g.group_in, 128) if is_pointwise else FloatSums(BLOCK, BLOCK * places)
+    if pixels == 1:
+        return None
+    return FloatSums(1, 4, is_fused=False) if g.group_out == 1 else FloatSums(1, products_at_once(taps, pixels))
 
 
 def conv_geometry(source: Source) -> tuple[ConvGeometry, tuple[WindowAxis, ...]]:

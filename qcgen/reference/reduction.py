@@ -22,6 +22,7 @@ from qcgen.ir.program import (
     Extremes,
     FloatActivation,
     FloatSoftmax,
+    FloatSums,
     GlobalAveragePool,
     InstanceNorm,
     Int64s,
@@ -47,13 +48,15 @@ from qcgen.reference.elementwise import OWN, activate, in_float32, quantization_
 
 
 def evaluate_conv(op: Conv, x: Array) -> Array:
-    """y for x in the model's own shapes and layouts; float convolutions are computed in a wider type, then rounded.
+    """y for x in the model's own shapes and layouts; floats without an order of sums in a wider type, then rounded.
 
     A tensor without a layout is a matrix: rows of channels.
     """
     g = op.geometry
     rows = x.reshape(g.batch, *g.input, g.in_channels) if op.x.layout is None else x
     image = rows if op.x.layout is Layout.CHANNELS_FIRST else np.moveaxis(rows, -1, 1)
+    if op.sums is not None:
+        return _as_stored_by(op, _finish(op, _fused_sums(op, op.sums, image).astype(np.float64)))
     is_float = isinstance(op.epilogue, FloatActivation)
     wide: type[np.generic] = np.int64
     if is_float:  # wider than the sum of the C, where this machine has such a type
@@ -62,11 +65,31 @@ def evaluate_conv(op: Conv, x: Array) -> Array:
     zero_points = op.w_zero_point.reshape((-1,) + (1,) * (op.geometry.rank + 1))
     weights = op.weights.astype(wide) - zero_points
     acc = convolve(op.geometry, codes, weights) + op.bias.astype(wide).reshape((-1,) + (1,) * op.geometry.rank)
-    y = _finish(op, acc)
+    return _as_stored_by(op, _finish(op, acc))
+
+
+def _as_stored_by(op: Conv, y: Array) -> Array:
     if op.y.layout is Layout.CHANNELS_FIRST:
         return y
     last = np.moveaxis(y, 1, -1)
     return last.reshape(op.y.shape) if op.y.layout is None else last
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _fused_sums(op: Conv, sums: FloatSums, image: Array) -> Array:
+    """Equation (98)."""
+    g, ones = op.geometry, (1,) * op.geometry.rank
+    seen = [part.reshape(g.batch, g.group, 1, g.group_in, *g.output) for part in taps(g, image)]
+    weights = op.weights.reshape(g.group, g.group_out, g.taps, *ones)
+    total = np.zeros((), np.float32)
+    for numbers in sums.parts(g):
+        part = np.zeros((), np.float32)
+        for tap in numbers:
+            channel, place = divmod(int(tap), len(seen))
+            x, w = seen[place][:, :, :, channel], weights[:, :, tap]
+            part = arithmetic.fused(x, w, part) if sums.is_fused else part + x * w
+        total = np.asarray(total + part)
+    return total.reshape(g.batch, g.out_channels, *g.output) + op.bias.reshape(-1, *ones)
 
 
 def convolve(g: ConvGeometry, x: Array, weights: Array) -> Array:

@@ -132,10 +132,11 @@ def exact(program: Program, *, is_alike: bool = True, is_judge: bool = False) ->
     the C, the reference, onnxruntime itself with fused multiply-add. ``is_judge``: onnxruntime is one of the two, which
     adds some products of codes up in float32, and joins a MatMul with the Add or the factor behind it: of many terms
     each part is then scaled, or added to the bias; the sum of numbers that are codes may be one of codes, by QGemm.
+    It joins a Conv with the Add behind it as well, whose other image is then the first to be summed.
     """
     sums_alike = is_alike and not is_judge
     known = {tensor.name for tensor in program.inputs} | program.constants.keys()
-    of_codes, joined = set[str](), set[str]()
+    of_codes, joined, summed = set[str](), set[str](), set[str]()
     makers = {op.y.name: op for op in program.operators}
     for op in program.operators:
         if isinstance(op, Dequantize) or (isinstance(op, Transpose | Slice | Reshape) and op.x.name in of_codes):
@@ -143,9 +144,14 @@ def exact(program: Program, *, is_alike: bool = True, is_judge: bool = False) ->
         is_product = isinstance(op, MatMul) and op.is_in_order and op.b.name not in program.constants
         if isinstance(op, MatMul) and (op.terms > op.block or of_codes.issuperset((op.a.name, op.b.name))):
             joined.add(op.y.name)
+        if isinstance(op, Conv) and op.sums is not None and op.epilogue == FloatActivation():
+            summed.add(op.y.name)
         if is_judge and isinstance(op, MatMul) and _reads_scaled_columns(op, makers):
             is_product = False
         is_part = is_judge and isinstance(op, FloatBinary) and not joined.isdisjoint((op.a.name, op.b.name))
+        if isinstance(op, FloatBinary) and not summed.isdisjoint((op.a.name, op.b.name)):
+            is_factor = op.kind == "mul" and not program.constants.keys().isdisjoint((op.a.name, op.b.name))
+            is_part |= is_judge and (op.kind == "add" or is_factor)
         is_steady = _keeps(op) or (is_alike and (_is_dynamic(op) or (_rounds_once(op) and not is_part) or is_product))
         if (
             _is_exact(op.y)
@@ -185,6 +191,8 @@ ROUNDED_ONCE = ("Abs", "Ceil", "Clip", "Floor", "LeakyRelu", "Neg", "Reciprocal"
 def _rounds_once(op: Operator) -> bool:
     """Whether every number is one operation of IEEE 754 on others, one of them, or rounded as onnxruntime rounds it."""
     match op:
+        case Conv(epilogue=FloatActivation() as activation):
+            return op.sums is not None and activation.kind in ("", *ROUNDED_ONCE, *OWN)
         case FloatBinary():
             return op.kind != "pow"
         case FloatUnary():

@@ -260,7 +260,9 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
         "pads": (*(before for before, _ in pads), *(after for _, after in pads)),
     }
     image = steps.fresh("phases") if spread.phases > 1 or is_cut else node.outputs[0]
-    steps.nodes.append(Node(node.name, "Conv", "", tuple(inputs), (image,), attributes, in_float=True))
+    steps.nodes.append(
+        Node(node.name, "Conv", "", tuple(inputs), (image,), attributes, in_float=True, written=node.operator)
+    )
     behind = Steps(wiring, node)
     if spread.phases > 1:
         image = _interleaved(behind, image, x[0], axes, spread, is_last=not is_cut)

@@ -223,6 +223,12 @@ static inline float qcgen_fused_any(float a, float b, float c)
 #endif
 }
 
+/* a * b + c, the product rounded, then the sum. */
+static inline float qcgen_rounded_twice(float a, float b, float c)
+{
+    return qcgen_rounded(a * b) + c;
+}
+
 /* exp(x) as onnxruntime computes it with fused multiply-add, in every bit. NaN stays NaN. */
 static float qcgen_fused_exponential(float x)
 {

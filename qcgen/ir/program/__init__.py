@@ -60,6 +60,7 @@ from qcgen.ir.program.reduction import (
     Extremes,
     FloatOutput,
     FloatSoftmax,
+    FloatSums,
     GlobalAveragePool,
     InstanceNorm,
     IntegerLogSoftmax,
@@ -75,6 +76,7 @@ from qcgen.ir.program.reduction import (
     TopK,
     WideSoftmax,
     ZeroPointCorrection,
+    products_at_once,
 )
 from qcgen.ir.types import Array
 
@@ -103,6 +105,7 @@ __all__ = [
     "FloatBinary",
     "FloatOutput",
     "FloatSoftmax",
+    "FloatSums",
     "FloatUnary",
     "GateWeights",
     "GatherElements",
@@ -155,6 +158,7 @@ __all__ = [
     "inputs_of",
     "joined_of",
     "macs_of",
+    "products_at_once",
     "run_time_scales",
     "with_inputs",
 ]

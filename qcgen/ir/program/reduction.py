@@ -7,6 +7,8 @@ from itertools import groupby
 from math import prod
 from typing import Literal
 
+import numpy as np
+
 from qcgen.ir.program.elementwise import Convert, FloatBinary, FloatUnary, Scaling
 from qcgen.ir.program.operands import (
     Epilogue,
@@ -79,6 +81,40 @@ class ConvGeometry:
         return any(self.pads_begin) or any(self.pads_end)
 
 
+def products_at_once(terms: int, columns: int) -> int:
+    """How many products of float32 numbers onnxruntime sums by themselves. Source: MlasSgemmOperation, one thread."""
+    width, block = 128, 128
+    while columns < terms and width > 16 and width // 2 >= columns:
+        width, block = width // 2, block * 2
+    return block
+
+
+@dataclass(frozen=True)
+class FloatSums:
+    """The order in which the products of a float32 convolution are added up, that of onnxruntime, by (98).
+
+    Taps in blocks of ``channels`` input channels; in a block by their places in the kernel, from the last one on if
+    ``is_backward``; at each place by channels. The sums of ``chunk`` products are added up, each product rounded
+    once with its sum; or, if not ``is_fused``, twice, in sums of four, of two that are left, the last one.
+    """
+
+    channels: int
+    chunk: int
+    is_backward: bool = False
+    is_fused: bool = True
+
+    def taps(self, g: ConvGeometry) -> Int64s:
+        """The numbers of the taps (C/group, k...) in this order."""
+        places = np.arange(g.taps).reshape(g.group_in, -1)[:, :: -1 if self.is_backward else 1]
+        blocks = (places[first : first + self.channels].T for first in range(0, g.group_in, self.channels))
+        return np.concatenate([block.reshape(-1) for block in blocks])
+
+    def parts(self, g: ConvGeometry) -> list[Int64s]:
+        """The same, apart where a sum begins."""
+        last = [g.taps - 1] if g.taps % 4 == 3 and not self.is_fused else []
+        return np.split(self.taps(g), [*range(self.chunk, g.taps, self.chunk), *last])
+
+
 @dataclass(frozen=True)
 class Conv:
     """acc[m] = bias[m] + sum of (x - x_zero_point) * (weights[m] - w_zero_point[m]); then the epilogue.
@@ -87,7 +123,7 @@ class Conv:
     float64 throughout, then all zero points are 0. ``weights`` (M, C/group, k...) in ONNX order; ``w_zero_point`` (M,)
     int32; ``bias`` (M,) int32 or x's type, zeros if the model has none. Padding contributes nothing to the sum.
     ``accumulator_range`` (lo, hi), each (M,) int64, bounds the accumulators within the program where that has been
-    proved; None: for every x.
+    proved; None: for every x. ``sums``: how products of float32 are added up; None: in any order.
     """
 
     name: str
@@ -101,6 +137,7 @@ class Conv:
     bias: Array
     epilogue: Epilogue
     accumulator_range: tuple[Int64s, Int64s] | None = None
+    sums: FloatSums | None = None
 
 
 @dataclass(frozen=True)
@@ -422,11 +459,8 @@ class MatMul:
 
     @property
     def block(self) -> int:
-        """The terms of float32 that onnxruntime sums by themselves. Source: MlasSgemmOperation, one thread."""
-        width, block = 128, 128
-        while self.y.shape[-1] < self.terms and width > 16 and width // 2 >= self.y.shape[-1]:
-            width, block = width // 2, block * 2
-        return block
+        """The terms of float32 that are summed by themselves."""
+        return products_at_once(self.terms, self.y.shape[-1])
 
     @property
     def is_in_order(self) -> bool:

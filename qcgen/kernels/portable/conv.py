@@ -13,7 +13,7 @@ import numpy as np
 
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Operator
+from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Int64s, Operator
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels, in_pixels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, number
@@ -256,7 +256,7 @@ POINTWISE = Kernel("portable/pointwise", PointwiseContext, frozenset(), why_not_
 
 @dataclass(frozen=True)
 class Chunks:
-    """How ``taps`` products are summed: ``full`` of them in steps of STEP, the ``rest`` (less than STEP) at the end.
+    """How ``taps`` products in any order are summed: ``full`` of them in steps of STEP, the ``rest`` at the end.
 
     Rounding errors grow with the number of additions that a product passes through, ``depth`` at most. Where there are
     many, chunks of ``size`` taps are summed by themselves: that makes it about the square root of the taps.
@@ -275,7 +275,7 @@ class Chunks:
     def depth(self) -> int:
         """Additions on the longest way of a product into its sum."""
         chunk = STEP - 1 + min(self.size, self.full) // STEP
-        return chunk + (ceil(self.full / self.size) if self.is_chunked else 0) + min(self.rest, 1)
+        return chunk + (ceil(self.full / self.size) if self.is_chunked else 0) + (self.rest + 1) // 2
 
 
 @dataclass(frozen=True)
@@ -289,10 +289,12 @@ class ConvFloatContext(Context):
     layer: Struct
     copies: bool  # windows are copied
     is_chunked: bool  # chunks of products are summed by themselves
-    has_bias: bool  # sums start at a bias that is not zero
+    is_ordered: bool  # taps are summed in an order of their own
+    has_bias: bool  # of other numbers than zero
     number: str  # the type of C of inputs, sums and outputs
     zero: str  # of this type
     weight: str  # the function that reads a weight
+    join: str  # the function of the library that adds a product to a sum
     activation: NumberFunction  # of sums
 
 
@@ -318,13 +320,20 @@ def prepare_conv_float(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     has_bias = bool(op.bias.any())
     number = op.x.dtype.c
-    bias = Constants("bias", number, op.bias, "where the sum of each channel starts.")
-    sums = chunks(g.taps)
-    copies = not _is_in_place(g, setting.x_layout)
-    weights, weight = _float_weights(op, setting)
+    bias = Constants("bias", number, op.bias, "added to the sums.")
+    copies, taken = not _is_in_place(g, setting.x_layout), _order(op, setting.x_layout)
+    is_ordered, chunk = bool(np.any(taken != np.arange(g.taps))), _chunk(op)
+    order = Constants("order", "uint16_t", taken, "the taps as they are summed.")
+    weights, weight = _float_weights(op, setting, taken)
     loops = pixel_blocks(g, setting, _float_block(g))
     numbers = {"batch": g.batch, "groups": g.group, "pixels": loops.pixels, "channels": g.group_out, "taps": g.taps}
-    numbers |= {"chunk": sums.size, "block": loops.block, "next": g.taps if copies else g.in_channels}
+    numbers |= {
+        "chunk": chunk,
+        "is_fused": int(op.sums is not None and op.sums.is_fused),
+        "is_ordered": int(is_ordered),
+        "block": loops.block,
+        "next": g.taps if copies else g.in_channels,
+    }
     numbers |= {"copies": int(copies), "has_bias": int(has_bias), "weight_bytes": weights.values.itemsize}
     numbers |= {"x_group": loops.x_group, **asdict(loops.images), **asdict(loops.steps)}
     context = ConvFloatContext(
@@ -332,15 +341,17 @@ def prepare_conv_float(op: Operator, setting: Setting) -> Prepared:
         copy=copy_window(g, setting.x_layout),
         layer=Struct("fp_conv", (), numbers),
         copies=copies,
-        is_chunked=sums.is_chunked,
+        is_chunked=chunk < g.taps,
+        is_ordered=is_ordered,
         has_bias=has_bias,
         number=number,
         zero="0.0" if number == "double" else "0.0f",
         weight=weight,
+        join=_join(op),
         activation=number_function(op.epilogue, op.x.dtype),
     )
-    constants = (weights, *[bias] * has_bias)
-    scratch = _float_scratch(g, sums, copies, op.x.dtype.bytes)
+    constants = (weights, *[order] * is_ordered, *[bias] * has_bias)
+    scratch = _float_scratch(g, chunk < g.taps, copies, op.x.dtype.bytes)
     return Prepared(constants, context, scratch, Certificate())
 
 
@@ -349,13 +360,38 @@ def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:
     return layout is Layout.CHANNELS_LAST and {*g.kernel, *g.strides} == {1} and not g.is_padded
 
 
-def _float_weights(op: Conv, setting: Setting) -> tuple[Constants, str]:
+def _order(op: Conv, layout: Layout) -> Int64s:
+    """The taps of a copied window in the order in which they are summed."""
+    g = op.geometry
+    stored = np.arange(g.taps).reshape(g.group_in, -1)
+    if layout is Layout.CHANNELS_LAST:
+        stored = np.arange(g.taps).reshape(-1, g.group_in).T
+    return np.arange(g.taps) if op.sums is None else stored.reshape(-1)[op.sums.taps(g)]
+
+
+def _chunk(op: Conv) -> int:
+    """So many taps are summed by themselves; sums of four products are added up anyway."""
+    taps = op.geometry.taps
+    if op.sums is not None:
+        return min(op.sums.chunk, taps) if op.sums.is_fused else taps
+    split = chunks(taps)
+    return split.size if split.is_chunked else taps
+
+
+def _join(op: Conv) -> str:
+    if op.sums is None:
+        return f"fp_plain_join_{op.x.dtype.c}"
+    return "fused_any" if op.sums.is_fused else "rounded_twice"
+
+
+def _float_weights(op: Conv, setting: Setting, order: Int64s) -> tuple[Constants, str]:
     """The weights, and the function that reads one: float16 numbers are stored as such, unless speed counts."""
     g, layout = op.geometry, setting.x_layout
     weights: Float32s = op.weights
     if layout is Layout.CHANNELS_LAST:
         weights = weights.transpose(0, *range(2, weights.ndim), 1)
-    table = weights.reshape(g.group, g.group_out, g.taps).swapaxes(1, 2).reshape(g.group * g.taps, g.group_out)
+    in_order = weights.reshape(g.group, g.group_out, g.taps)[:, :, order]
+    table = in_order.swapaxes(1, 2).reshape(g.group * g.taps, g.group_out)
     groups = counted(g.group, "group") if g.group > 1 else ""
     meaning = f"weights {groups}{window_shape(g, layout)}{counted(g.group_out, 'channel')}"
     if op.x.dtype is DType.FLOAT64:
@@ -373,11 +409,11 @@ def _float_block(g: ConvGeometry) -> int:
     return min(MAX_FLOAT_BLOCK, prod(g.output))
 
 
-def _float_scratch(g: ConvGeometry, sums: Chunks, copies: bool, size: int) -> tuple[Scratch, ...]:
+def _float_scratch(g: ConvGeometry, is_chunked: bool, copies: bool, size: int) -> tuple[Scratch, ...]:
     """Copied windows, the sums of all channels, and the sums of a chunk."""
     windows = Scratch(_float_block(g) * g.taps * size, size)
     channels = Scratch(_float_block(g) * g.group_out * size, size)
-    return (windows,) * copies + (channels,) * (2 if sums.is_chunked else 1)
+    return (windows,) * copies + (channels,) * (2 if is_chunked else 1)
 
 
 CONV_FLOAT = Kernel("portable/conv_float", ConvFloatContext, frozenset(), why_not_conv_float, prepare_conv_float)

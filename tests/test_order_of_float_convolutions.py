@@ -137,7 +137,10 @@ def normalization(x, y):
 
 NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 BEHIND = {
+    "a normalization": [normalization("t", "y")],
     "a normalization behind Relu": [helper.make_node("Relu", ["t"], ["u"]), normalization("u", "y")],
+    "a factor": [helper.make_node("Mul", ["t", "c"], ["y"])],
+    "an addend": [helper.make_node("Add", ["t", "c"], ["y"])],
     "a mean": mean(),
     "Relu": mean(helper.make_node("Relu", ["t"], ["u"])),
     "Clip": mean(helper.make_node("Clip", ["t", "low", "high"], ["u"])),

@@ -50,6 +50,7 @@ one table.
 """
 
 LAST: tuple[Pattern, ...] = (
+    weights.fold_into_weights,
     join.compare_as_floats,
     movement.gather_places,
     movement.move_to_places,

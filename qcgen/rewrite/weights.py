@@ -37,8 +37,10 @@ def fold_into_weights(wiring: Wiring, node: Node) -> Change | None:
     w, bias = wiring.floats(node.input(1)), wiring.floats(node.input(2))
     if not node.is_a("Conv") or w is None or (node.input(2) and bias is None):
         return None
+    if not wiring.graph.dequantized.keys().isdisjoint(node.inputs[1:]):
+        return None
     after = wiring.only_reader(node.outputs[0])
-    if after is None or after.domain or after.input(0) != node.outputs[0] or after.outputs[0] in wiring.outputs:
+    if after is None or after.domain or after.input(0) != node.outputs[0]:
         return None
     folded = _folded(wiring, after, w, bias)
     if folded is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from batch import require
 from float16_recorded import NETWORKS, feed, model
+from judged import judge
 from models import NHWC, float_conv, graph_model, node_model
 from onnx import TensorProto, helper
 from qdq import Chain
@@ -93,6 +94,21 @@ def test_casts_beside_what_is_computed_do_not_round():
         proto = graph_model(nodes, *ends, {"w": ones} if middle[0] == "Conv" else {}, opset=17)
         [y] = qcgen.compile(proto, name="net").load().run(None, {"x": x})
         assert y.item() == expected
+
+
+@pytest.mark.parametrize("to", ["FLOAT", "DOUBLE", "INT32", "INT64"])
+def test_numbers_that_are_cast_to_another_type_were_not_rounded_before(to):
+    """A factor of 1 + 2^-10 makes numbers between those of float16."""
+    factor = np.full((3, 1, 1, 1), 1 + 2.0**-10, np.float16)
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], group=3)
+    nodes = [conv, helper.make_node("Cast", ["c"], ["y"], to=TensorProto.DataType.Value(to))]
+    proto = graph_model(
+        nodes, {"x": ("float16", (1, 3, 5, 5))}, {"y": (to.lower(), (1, 3, 5, 5))}, {"w": factor}, opset=17
+    )
+    feeds = {"x": (np.arange(75).reshape(1, 3, 5, 5) * 23 + 1).astype(np.float16)}
+    [y], [wanted] = qcgen.compile(proto, name="net").load().run(None, feeds), judge(proto, feeds)
+    assert np.array_equal(y, wanted)
+    assert not np.array_equal(y, (feeds["x"] * factor[0]).astype(y.dtype))
 
 
 def test_the_convolution_of_com_ms_internal_nhwc_is_the_same_with_channels_last():

@@ -98,7 +98,7 @@ class _Rounding:
         x, y = node.inputs[0], node.outputs[0]
         if self._is_half(x):
             maker = self._graph.producers.get(x)
-            is_single = element_type(node.integer("to", 0)) is DType.FLOAT32 and self._is_computed(maker)
+            is_single = element_type(node.integer("to", 0)) is not DType.FLOAT16 and self._is_computed(maker)
             self._nodes.append(replace(node, inputs=(self._single[x] if is_single else self._half(x),)))
             return
         self._nodes.append(node)

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xd78fef51
+#if CONV_CORTEX_M4_HEADER_ID != 0xe0cc4d6a
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -458,12 +458,6 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_window_at_border(
     conv_cortex_m4_dsp_gather_s8(&conv_cortex_m4_conv1_windows, x, row, column, -12, gathered, pairs);
 }
 
-/* Widens the window of an output pixel. */
-CONV_CORTEX_M4_CODE_ATTR static inline void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, int32_t *pairs)
-{
-    conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel, conv_cortex_m4_conv1_window_at_border, pairs);
-}
-
 /* Stores the outputs of a block of channels for two pixels. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *own,
     int8_t *out)
@@ -509,8 +503,10 @@ CONV_CORTEX_M4_CODE_ATTR static void conv_cortex_m4_conv1(const int8_t *x, int8_
     for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
 
-        conv_cortex_m4_conv1_window(x, pixel, pairs);
-        conv_cortex_m4_conv1_window(x, pixel + 1, pairs + 1);
+        conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel, conv_cortex_m4_conv1_window_at_border,
+            pairs);
+        conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel + 1, conv_cortex_m4_conv1_window_at_border,
+            pairs + 1);
         conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }

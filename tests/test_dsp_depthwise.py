@@ -46,8 +46,8 @@ static int is_right(const struct qcgen_dsp_depthwise_layer *l, qcgen_dsp_depthwi
             int32_t sum = 1005;
 
             for (int32_t k = 0; k < l->rows * l->columns; k++) {
-                const int32_t row = i * l->row_stride - l->above + k / l->columns * l->dilation;
-                const int32_t column = j * l->column_stride - l->left + k % l->columns * l->dilation;
+                const int32_t row = i * l->row_stride - l->above + k / l->columns * l->row_dilation;
+                const int32_t column = j * l->column_stride - l->left + k % l->columns * l->column_dilation;
 
                 sum += l->scale * weights[k] * pixel(l, x, row, column);
             }
@@ -65,7 +65,8 @@ int main(void)
     int wrong = 0;
 
     while (scanf("%d %d %d %d %d %d %d %d %d %d %d", &l.in_rows, &l.in_columns, &l.out_rows, &l.out_columns, &l.rows,
-               &l.columns, &l.row_stride, &l.column_stride, &l.above, &l.left, &l.dilation) == 11) {
+               &l.columns, &l.row_stride, &l.column_stride, &l.above, &l.left, &l.row_dilation) == 11) {
+        l.column_dilation = l.row_dilation;
         for (int form = 0; form < 8; form++) {
             l.zero_point = form & 1 ? 7 : 0;
             l.is_unsigned = form >> 1 & 1;
@@ -80,7 +81,7 @@ int main(void)
                 wrong++;
                 printf("%dx%d to %dx%d, kernel %dx%d, stride %dx%d, padding %dx%d, dilation %d, form %d\n", l.in_rows,
                     l.in_columns, l.out_rows, l.out_columns, l.rows, l.columns, l.row_stride, l.column_stride, l.above,
-                    l.left, l.dilation, form);
+                    l.left, l.row_dilation, form);
             }
         }
     }

@@ -164,10 +164,14 @@ def _moving(plan: Plan, costs: Costs) -> Fallback | None:
 def _fallback(
     kind: str, what: str, ops: Sequence[Operator], costs: Costs, advice: str, more_cycles: float = 0
 ) -> Fallback:
-    """``more_cycles`` are those that belong to none of the operators."""
+    """``more_cycles`` are those that belong to none of the operators.
+
+    Flash that belongs to no node, such as functions of the library, is left out of both sides of its share.
+    """
     names = tuple(dict.fromkeys(op.name for op in ops))
     own = [costs.by_node[name] for name in names if name in costs.by_node]
-    flash = 100 * sum(bytes_ for bytes_, _ in own) / max(costs.flash, 1)
+    of_nodes = sum(bytes_ for bytes_, _ in costs.by_node.values())
+    flash = 100 * sum(bytes_ for bytes_, _ in own) / max(of_nodes, 1)
     time = 100 * (more_cycles + sum(each for _, each in own)) / max(costs.cycles, 1)
     return Fallback(kind, names, round(flash, 1), round(time, 1), costs.is_measured, what, advice)
 

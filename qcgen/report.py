@@ -87,7 +87,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Fallback:
-    """What some ``nodes`` fall back to, and its share of all flash and of all cycles, in percent.
+    """What some ``nodes`` fall back to, and its share of the flash of all nodes and of all cycles, in percent.
 
     ``kind``: "float", what computes in float; "portable", portable kernels on a core that has its own; "moves",
     elements that only change their places. ``is_measured``: on an emulated core, else both shares are estimates.

@@ -81,7 +81,7 @@ class Node:
         return self.input(1) if self.input(0) == name else self.input(0)
 
     def integer(self, name: str, default: int) -> int:
-        """An attribute that is an integer; Malformed if it is another kind, as below."""
+        """An attribute that is an integer; Malformed if it is of another kind, as in those below."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int):
             raise Malformed(f"{name} is not an integer")

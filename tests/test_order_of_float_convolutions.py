@@ -127,8 +127,8 @@ def behind(name, channels, opset=14):
     return model, draw.normal(size=(1, 16, 7, 6)).astype(np.float32)
 
 
-def mean(*nodes):
-    return [*nodes, helper.make_node("GlobalAveragePool", [nodes[-1].output[0] if nodes else "t"], ["y"])]
+def mean(*nodes, of="t"):
+    return [*nodes, helper.make_node("GlobalAveragePool", [nodes[-1].output[0] if nodes else of], ["y"])]
 
 
 def normalization(x, y):
@@ -161,6 +161,36 @@ BEHIND = {
 @pytest.mark.parametrize("name", share_at_first(list(BEHIND)))
 def test_what_stands_behind_is_onnxruntimes(name, channels):
     equals(*behind(name, channels))
+
+
+LINEAR = {"mode": "linear"}
+LARGER = {
+    "linear": (17, LINEAR, (2, 2)),
+    "linear, thrice and twice": (17, LINEAR, (3, 2)),
+    "linear, in width": (17, LINEAR, (1, 2)),
+    "linear, from corners": (17, LINEAR | {"coordinate_transformation_mode": "align_corners"}, (2, 2)),
+    "linear, asymmetric": (17, LINEAR | {"coordinate_transformation_mode": "asymmetric"}, (3, 3)),
+    "linear, as PyTorch": (17, LINEAR | {"coordinate_transformation_mode": "pytorch_half_pixel"}, (2, 2)),
+    "linear, not whole": (17, LINEAR, (1.5, 2)),
+    "nearest, not whole": (17, NEAREST, (1.5, 2)),
+    "nearest, opset 10": (10, {"mode": "nearest"}, (2, 2)),
+    "linear, opset 10": (10, LINEAR, (2, 2)),
+    "linear Upsample": (9, LINEAR, (2, 3)),
+}
+
+
+@pytest.mark.parametrize("tail", [[helper.make_node("Relu", ["u"], ["y"])], mean(of="u")], ids=["itself", "mean"])
+@pytest.mark.parametrize("name", share_at_first(list(LARGER)))
+def test_larger_images_and_their_means_are_onnxruntimes(name, tail):
+    opset, attributes, scales = LARGER[name]
+    draw = np.random.default_rng(1)
+    given = {"w": draw.normal(size=(24, 16, 3, 3)).astype(np.float32), "scales": np.float32([1, 1, *scales])}
+    larger = helper.make_node(
+        "Upsample" if opset < 10 else "Resize", ["t", "", "scales"][:: 2 if opset < 11 else 1], ["u"], **attributes
+    )
+    nodes = [helper.make_node("Conv", ["x", "w"], ["t"]), larger, *tail]
+    model = graph_model(nodes, {"x": ("float", (1, 16, 7, 6))}, {"y": None}, given, opset=opset)
+    equals(model, draw.normal(size=(1, 16, 7, 6)).astype(np.float32))
 
 
 @pytest.mark.parametrize("codes", [False, True], ids=["", "codes"])

@@ -236,10 +236,9 @@ class Graph:
             case "Clip" | "LeakyRelu":  # joined with the convolution
                 return x in blocks and self.producers[x].op_type == "Conv" and len(self.readers[x]) == 1
             case "Resize":
-                nearest = ("asymmetric", "floor")
-                names = zip(("coordinate_transformation_mode", "nearest_mode"), nearest, strict=True)
-                is_linear = node.attributes.get("mode") == "linear"
-                return x in blocks and (is_linear or all(node.attributes.get(key) == value for key, value in names))
+                return x in blocks and self._resizes_blocks(node, shape)
+            case "Add" if node.written in ("Resize", "Upsample"):
+                return self.producers[node.input(1)].op_type == "Add"  # products in pairs
             case "Add" | "Concat" | "Mul" | "Sum":
                 others = [self.value(name).fixed_shape if name in blocks else None for name in node.inputs[1:]]
                 factor = self.constants.get(node.input(1)) if node.op_type == "Mul" else None
@@ -251,6 +250,16 @@ class Graph:
                 return x in blocks and (is_by_channel or is_normalized or is_alike)
             case _:
                 return False
+
+    def _resizes_blocks(self, node: Node, x: tuple[int, ...]) -> bool:
+        """Whether a Resize makes each pixel the same number of pixels, at places that blocks know."""
+        y, is_linear = self.value(node.outputs[0]).fixed_shape, node.attributes.get("mode") == "linear"
+        if y is None or len(y) != 4 or y[:2] != x[:2] or any(b % a for a, b in zip(x, y, strict=True)):
+            return False
+        places = node.attributes.get("coordinate_transformation_mode", "half_pixel")
+        if is_linear:
+            return places in ("align_corners", "asymmetric", "half_pixel")
+        return places == "asymmetric" and node.attributes.get("nearest_mode") == "floor"
 
     def convolves_blocks(self, node: Node) -> bool:
         """Whether a convolution of images has constant weights, and groups of one channel or of whole blocks."""

@@ -79,12 +79,15 @@ def move_to_places(wiring: Wiring, node: Node) -> Change | None:
 
 
 def name_upsamples(wiring: Wiring, node: Node) -> Change | None:
-    """Upsample, which opset 10 removed, is the Resize that it means: places are asymmetric, and rounded down.
-
-    onnxruntime refuses scales below 1.
+    """Upsample and the Resize of opset 10 that enlarges are the Resize that they mean: places are asymmetric, and
+    rounded down. onnxruntime refuses an Upsample with scales below 1.
     """
     mode, x = node.attributes.get("mode", "nearest"), node.input(0)
-    if not node.is_a("Upsample") or mode not in ("linear", "nearest") or not x:
+    if (
+        not (node.is_a("Upsample") or (node.is_a("Resize") and node.version == 10))
+        or mode not in ("linear", "nearest")
+        or not x
+    ):
         return None
     given = node.attributes.get("scales")
     scales = wiring.floats(node.input(1)) if given is None else np.array(given, np.float32)
@@ -131,8 +134,10 @@ def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     Of the middle two, channels last, only float32 numbers: there onnxruntime weighs codes by integers.
 
     y = from_second * from_second' * x11 + ..., products and sums rounded from left to right. Source: UpsampleBilinear.
+    In blocks of channels products are added in pairs, of weights whose sum is 1. Source: NchwcUpsample.
     """
-    found = _axes(wiring, node)
+    in_pairs = any(node.outputs) and node.outputs[0] in wiring.graph.in_blocks
+    found = _axes(wiring, node, in_pairs=in_pairs)
     if found is None:
         return None
     place, axes = found
@@ -140,31 +145,35 @@ def linear_resize(wiring: Wiring, node: Node) -> Change | None:
     dtype = wiring.graph.value(x).dtype
     if dtype is not None and dtype.is_quantized:
         one = steps.units(np.zeros((), dtype.numpy))
-        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), place, *axes, is_last=False)
+        total = _interpolated(steps, steps.step("DequantizeLinear", x, *one), place, *axes)
         size = steps.step("Floor", steps.step("Abs", total))
         whole = steps.step("Mul", steps.step("Sign", total), size)
         steps.step("QuantizeLinear", whole, *one, is_last=True)
     else:
-        _interpolated(steps, x, place, *axes, is_last=True)
+        _interpolated(steps, x, place, *axes, in_pairs=in_pairs, is_last=True)
     return steps.change()
 
 
-def _interpolated(steps: Steps, x: str, place: int, down: Halves, across: Halves, *, is_last: bool) -> str:
-    """The four products, added one after the other; ``place`` is the first of the two axes."""
+def _interpolated(
+    steps: Steps, x: str, place: int, down: Halves, across: Halves, *, in_pairs: bool = False, is_last: bool = False
+) -> str:
+    """The four products, added; ``place`` is the first of the two axes."""
     rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=place) for i, (at, _) in enumerate(down)]
     columns = [steps.constant(f"columns_{i}", at) for i, (at, _) in enumerate(across)]
-    total = ""
+    terms = []
     for i, (_, by_row) in enumerate(down):
         for j, (_, by_column) in enumerate(across):
             weights = (by_column[None, :] * by_row[:, None]).astype(np.float32)
             taken = steps.step("Gather", rows[i], columns[j], axis=place + 1)
             shaped = weights[None, None] if place == 2 else weights[None, :, :, None]
-            term = steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", shaped))
-            total = steps.step("Add", total, term, is_last=is_last and i + j == 2) if total else term
-    return total
+            terms.append(steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", shaped)))
+    total = steps.step("Add", *terms[:2])
+    if in_pairs:
+        return steps.step("Add", total, steps.step("Add", *terms[2:]), is_last=is_last)
+    return steps.step("Add", steps.step("Add", total, terms[2]), terms[3], is_last=is_last)
 
 
-def _axes(wiring: Wiring, node: Node) -> tuple[int, tuple[Halves, Halves]] | None:
+def _axes(wiring: Wiring, node: Node, *, in_pairs: bool = False) -> tuple[int, tuple[Halves, Halves]] | None:
     """The two axes along which is interpolated, and the place of the first; None for another Resize."""
     if (node.domain, node.op_type, node.attributes.get("mode")) != ("", "Resize", "linear"):
         return None
@@ -186,7 +195,8 @@ def _axes(wiring: Wiring, node: Node) -> tuple[int, tuple[Halves, Halves]] | Non
         return None
     if max(x.fixed_shape + y.fixed_shape) > MOST_ELEMENTS:  # check refuses it
         return None
-    down, across = (_axis(coordinate, x.fixed_shape[at], y.fixed_shape[at], scales[at]) for at in (place, place + 1))
+    sizes = zip(x.fixed_shape, y.fixed_shape, scales, strict=True)
+    down, across = (_axis(coordinate, *each, in_pairs=in_pairs) for each in list(sizes)[place : place + 2])
     return place, (down, across)
 
 
@@ -200,11 +210,14 @@ def _scales(wiring: Wiring, node: Node, x: tuple[int, ...], y: tuple[int, ...]) 
     return np.array(y, np.float32) / np.array(x, np.float32) if wiring.constant(node.input(3)) is not None else None
 
 
-def _axis(coordinate: ResizedCoordinate, size: int, length: int, scale: np.float32) -> Halves:
+def _axis(coordinate: ResizedCoordinate, size: int, length: int, scale: np.float32, *, in_pairs: bool) -> Halves:
     at = coordinate(np.arange(length, dtype=np.float32), np.float32(scale), size, length).astype(np.float32)
-    at = np.clip(at, np.float32(0), np.float32(size - 1))
+    at = np.clip(at, np.float32(0), None if in_pairs else np.float32(size - 1))
     first = np.minimum(at.astype(np.int64), size - 1)
     second = np.minimum(first + 1, size - 1)
+    if in_pairs:
+        part = at - first.astype(np.float32)
+        return (first, np.float32(1) - part), (second, part)
     one = first == second  # the last element: both halves of it
     from_first, from_second = (np.where(one, HALF, np.abs(at - end.astype(np.float32))) for end in (first, second))
     return (first, from_second), (second, from_first)

@@ -163,6 +163,18 @@ def test_what_stands_behind_is_onnxruntimes(name, channels):
     equals(*behind(name, channels))
 
 
+def test_transposed_convolutions_may_follow_each_other():
+    """The size of the second one's image is that of the first one's output."""
+    draw = np.random.default_rng(4)
+    given = {name: draw.normal(size=(6, 6, 3, 2)).astype(np.float32) for name in ("v", "w")}
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "v"], ["t"], strides=(2, 2), group=1, pads=(1, 0, 0, 1)),
+        helper.make_node("ConvTranspose", ["t", "w"], ["y"], output_padding=(1, 0), strides=(2, 1)),
+    ]
+    model = graph_model(nodes, {"x": ("float", (1, 6, 3, 4))}, {"y": None}, given, opset=13)
+    equals(model, draw.normal(size=(1, 6, 3, 4)).astype(np.float32))
+
+
 LINEAR = {"mode": "linear"}
 LARGER = {
     "linear": (17, LINEAR, (2, 2)),

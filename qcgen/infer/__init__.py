@@ -217,6 +217,7 @@ ROWS: Mapping[str, TypeRule] = {
     "ConstantOfShape": rule(lambda facts: facts.known_integers(0), filling),
     f"Conv com.microsoft.FusedConv com.microsoft.NhwcFusedConv {NHWC_DOMAIN}.Conv": rule(shape.convolution, 0),
     "ConvInteger": rule(shape.convolution, DType.INT32),
+    "ConvTranspose": rule(shape.transposed_convolution, 0),
     "DepthToSpace": rule(shape.depth_to_space, 0),
     "DequantizeLinear com.microsoft.DequantizeLinear": rule(like_first, (1, DType.FLOAT32)),
     "Dropout": rule(like_first, 0, DType.BOOL),

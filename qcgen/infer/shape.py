@@ -7,7 +7,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from qcgen.geometry import CONVOLUTIONS, layout_of, layout_of_pool, window_of
+from qcgen.geometry import CONVOLUTIONS, layout_of, layout_of_pool, transposed_axes, window_of
 from qcgen.infer.facts import (
     AGAIN,
     Facts,
@@ -403,6 +403,19 @@ def convolution(facts: Facts) -> Shape | None:
     if w is not None:
         kernel = _kernel(facts, x, w, name, is_last)
     return None if x is None else _slide(facts, x, kernel, w[0] if w else None, is_last, name)
+
+
+def transposed_convolution(facts: Facts) -> Shape | None:
+    """Y (N, M, output...) of X (N, C, size...) and W (C, M / group, kernel...); None if an attribute is wrong."""
+    x, w = facts.known_shape(), facts.known_shape(1)
+    sizes, kernel = ([size for size in shape if isinstance(size, int)] for shape in (x[2:], w))
+    if not len(sizes) + 2 == len(x) == len(kernel):
+        return None
+    try:
+        axes = transposed_axes(facts.node, (0, 0, *sizes), tuple(kernel))
+    except ValueError:  # check says it
+        return None
+    return _image(x[0], tuple(axis.outputs for axis in axes), kernel[1] * facts.node.integer("group", 1), is_last=False)
 
 
 def _kernel(facts: Facts, x: Shape | None, w: Shape, name: str, is_last: bool) -> tuple[int, ...]:

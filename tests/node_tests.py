@@ -40,6 +40,7 @@ FUNCTIONS = "functions of several nodes"
 REWRITTEN = (
     "And",
     "BatchNormalization",
+    "CastLike",
     "Compress",
     "CumSum",
     "Einsum",
@@ -47,6 +48,7 @@ REWRITTEN = (
     "GatherND",
     "Greater",
     "GreaterOrEqual",
+    "GroupNormalization",
     "Less",
     "LessOrEqual",
     "Not",

@@ -63,6 +63,7 @@ REWRITTEN = {
     "BiasGelu, FastGelu (com.microsoft)": "an Add, and Gelu",
     "ConvTranspose": "one or two spatial axes, constant weights: an interleaved convolution",
     "Einsum": "one tensor: a sum; two: a MatMul, each letter in the result or in both",
+    "CastLike, GroupNormalization, functions of the model": "the operators of which they consist",
     "Gemm": "where B or C is computed: a MatMul, alpha, an Add; alpha and C together are not supported",
     "If": "the branch that a constant condition takes, else both, and a Where of float32 numbers",
     "Mean, Sum": "float32 additions from left to right",

@@ -272,11 +272,26 @@ def test_a_node_is_spelt_as_its_opset_spells_it(node, opset, what):
     assert problems(model) == [(f"node 'n' ({node.op_type})", what)]
 
 
-def test_calls_of_the_models_own_functions_are_refused():
+OWN = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+
+
+def test_calls_of_the_models_own_functions_are_written_out():
+    """Their nodes have names that lead back to the call."""
     model = graph_model([relu(name="call", domain="own")], X, Y, opsets={"own": 1})
-    opset = [helper.make_opsetid("", 13)]
-    model.functions.append(helper.make_function("own", "Relu", ["a"], ["b"], [relu("a", "b")], opset))
-    assert problems(model) == [("node 'call' (Relu)", "it calls a function that the model itself defines")]
+    within = relu("t", "b", domain="own")
+    within.op_type = "Both"
+    model.functions.append(helper.make_function("own", "Relu", ["a"], ["b"], [relu("a", "t"), within], OWN))
+    both = [helper.make_node("Neg", ["a"], ["t"]), helper.make_node("Abs", ["t"], ["b"])]
+    model.functions.append(helper.make_function("own", "Both", ["a"], ["b"], both, OWN))
+    found = [(node.name, node.op_type) for node in load(model).nodes]
+    assert found == [("call_relu_0", "Relu"), ("call_neg_1", "Neg"), ("call_abs_2", "Abs")]
+
+
+def test_a_function_that_calls_itself_is_refused():
+    model = graph_model([relu(name="call", domain="own")], X, Y, opsets={"own": 1})
+    model.functions.append(helper.make_function("own", "Relu", ["a"], ["b"], [relu("a", "b", domain="own")], OWN))
+    what = "it calls a function that the model itself defines, and which onnx.inliner cannot write out"
+    assert problems(model) == [("node 'call' (Relu)", what)]
 
 
 def test_every_problem_of_the_order_is_found_at_once():

@@ -99,3 +99,16 @@ def test_a_batch_normalization_behind_a_pooling_in_blocks_divides(channels, pool
     # Without an operator on images, the layout of the input stays as the model has it.
     layouts = ("nchw", "nhwc") if pool else ("nchw",)
     assert_equal([*nodes, normalization("t" if pool else "x", "y")], (1, channels, 8, 8), 13, given, layouts)
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("groups", [2, 8])
+def test_group_normalizations_are_onnxruntimes(groups, opset):
+    """Which takes the operators by which onnx defines it, too; opset 18 has a scale for each group."""
+    length = groups if opset < 21 else 8
+    given = {name: value[:length] for name, value in constants(8).items() if name in ("s", "b")}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["t"]),
+        helper.make_node("GroupNormalization", ["t", "s", "b"], ["y"], num_groups=groups),
+    ]
+    assert_equal(nodes, (1, 8, 6, 5), opset, given)

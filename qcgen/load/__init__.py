@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # protobuf ships no types
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 
@@ -194,6 +195,7 @@ def load(model: Model, *, dims: Mapping[str, int] | None = None) -> Graph:
     if _has_broken_text(proto):
         what = "a name in it is not UTF-8 text, so it is not an ONNX model, or a damaged one"
         raise ModelRejected([Problem("model", what, AGAIN)])
+    proto = _without_functions(proto)
     problems = list(_model_problems(proto))
     if not proto.HasField("graph"):
         raise ModelRejected([*problems, Problem("model", "it has no graph", AGAIN)])
@@ -291,8 +293,8 @@ def _model_problems(proto: ModelProto) -> Iterator[Problem]:
         if (_domain(node.domain), node.op_type) in functions:
             yield Problem(
                 f"node {node.name!r} ({node.op_type})",
-                "it calls a function that the model itself defines",
-                "inline the model's functions first: onnx.inliner.inline_local_functions(model)",
+                "it calls a function that the model itself defines, and which onnx.inliner cannot write out",
+                "export the model with the functions' nodes in its graph",
             )
 
 
@@ -475,6 +477,42 @@ def _type_name(number: int) -> str:
 
 
 # The branches of If nodes become nodes of the graph around them: what they compute can be chosen from afterwards.
+
+
+WRITTEN_OUT = ("CastLike", "GroupNormalization")
+"""Operators that onnx defines by others, and for which onnxruntime takes these."""
+
+
+def _without_functions(proto: ModelProto) -> ModelProto:
+    """The model with the nodes of functions, its own and those of operators, in place of their calls."""
+    try:
+        whole = onnx.inliner.inline_local_functions(proto, convert_version=True) if proto.functions else proto
+        called = {node.op_type for node in whole.graph.node if not _domain(node.domain)}
+        wanted = [("", name) for name in WRITTEN_OUT if name in called]
+        if wanted:
+            typed = ModelProto()
+            typed.CopyFrom(whole)
+            tensors = typed.graph.initializer
+            typed.graph.value_info.extend(
+                onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims) for each in tensors
+            )
+            typed = onnx.shape_inference.infer_shapes(typed)
+            whole = onnx.inliner.inline_selected_functions(typed, wanted, inline_schema_functions=True)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return proto  # reported as calls, or as operators that are not supported
+    if whole is not proto:
+        _name_steps(whole.graph, proto.graph)
+    return whole
+
+
+def _name_steps(whole: GraphProto, calls: GraphProto) -> None:
+    """Names the nodes that were written out behind those that called them, which make the same tensors."""
+    makers = {name: node for node in calls.node for name in node.output if name}
+    call = None
+    for number, node in reversed(list(enumerate(whole.node))):
+        call = next((makers[name] for name in node.output if name in makers), call)
+        if call is not None and (node.op_type != call.op_type or not any(name in makers for name in node.output)):
+            node.name = f"{call.name or call.op_type}_{node.op_type.lower()}_{number}"
 
 
 def _with_branches(graph: GraphProto) -> GraphProto:

@@ -280,6 +280,10 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "float ConvTranspose": (
         "ConvTranspose", {**X, "w": random_weights((2, 3, 2, 3), "float32"), "b": scale([1, 0, 2])}, {"strides": [2, 1]}
     ),
+    "GroupNormalization": (
+        "GroupNormalization", {**X, "scale": scale([1, 2]), "bias": scale([3, 4])}, {"num_groups": 2, "opset": 18}
+    ),
+    "CastLike": ("CastLike", {**X, "target": scale([1])}, {"opset": 15}),
     "Upsample": ("Upsample", {**X, "scales": scale([1, 1, 2, 1.5])}, {"opset": 9}),
     "Sum of three inputs": ("Sum", {**X, "B": scale([[2], [3], [4], [5]]), "C": ("float", IMAGE)}, {}),
     "Mean of three inputs": ("Mean", {**X, "B": ("float", (4, 1)), "C": ("float", IMAGE)}, {}),

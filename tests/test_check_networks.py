@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from judged import assert_judged
 from models import MICROSOFT, graph_model, node_model, random_weights
 from onnx import helper, numpy_helper
 
+import qcgen
 from qcgen.check import check
 from qcgen.errors import ModelRejected
 from qcgen.infer import infer
@@ -320,12 +322,16 @@ def middle(*between, behind="Conv"):
     return graph_model(nodes, {"x": ("float", (1, 2, 4, 4))}, {"y": None}, constants)
 
 
-@pytest.mark.parametrize("between", [(), ("Identity",), ("Relu",)])
-def test_float_numbers_inside_a_quantized_network_are_refused_with_what_is_missing(between):
-    [problem] = problems(middle(*between))
-    assert problem.where == "node 'behind' (Conv)"
-    assert "which node 'before' (Sigmoid) computes, is float inside the quantized network" in problem.what
-    assert "a QuantizeLinear and a DequantizeLinear are missing between the two" in problem.hint
+@pytest.mark.parametrize(("between", "last"), [((), "before"), (("Identity",), "before"), (("Relu",), "Relu_0")])
+def test_float_numbers_inside_a_quantized_network_are_computed_and_named_with_what_is_missing(between, last):
+    """As where a quantizer was told to leave layers out."""
+    model = middle(*between)
+    assert_judged(model, named=None, exact=True)
+    with pytest.raises(ModelRejected) as rejected:
+        qcgen.compile(model, strict=True)
+    [problem] = [each for each in rejected.value.problems if each.where == "node 'behind' (Conv)"]
+    assert problem.what == "it computes in float, which strict=True refuses"
+    assert problem.hint == f"a QuantizeLinear is missing behind {last}"
 
 
 def test_a_node_of_which_rewriting_makes_others_is_called_what_the_user_wrote():
@@ -334,10 +340,7 @@ def test_a_node_of_which_rewriting_makes_others_is_called_what_the_user_wrote():
     content.graph.node[2].CopyFrom(resize)
     content.graph.initializer.append(numpy_helper.from_array(np.float32([1, 1, 2, 2]), "twice"))
     graph = infer(rewrite(infer(load(content))))
-    assert [node.op_type for node in graph.nodes if node.name == "before"] == ["Add"]
-    with pytest.raises(ModelRejected) as rejected:
-        check(graph)
-    assert "which node 'before' (Resize) computes" in rejected.value.problems[0].what
+    assert [(node.op_type, node.operator) for node in graph.nodes if node.name == "before"] == [("Add", "Resize")]
 
 
 def test_activations_and_means_that_quantizers_leave_in_float_are_accepted():

@@ -8,7 +8,6 @@ from functools import partial
 from qcgen.check.model import (
     boundary_problems,
     contradictions,
-    float_problems,
     import_problems,
     named_nodes,
     shape_nodes,
@@ -84,7 +83,6 @@ def check(graph: Graph) -> Graph:
     problems += import_problems(graph)
     problems += version_problems(nodes.old)
     problems += nodes.found.problems()
-    problems += float_problems(graph, nodes.already_reported)
     problems += contradictions(graph, nodes.computed, nodes.refused)
     if problems:
         raise ModelRejected(dict.fromkeys(problems))

@@ -175,6 +175,25 @@ def test_transposed_convolutions_may_follow_each_other():
     equals(model, draw.normal(size=(1, 6, 3, 4)).astype(np.float32))
 
 
+@pytest.mark.parametrize(("group", "shape"), [(1, (6, 5, 2, 3)), (2, (6, 3, 3, 3)), (6, (6, 1, 2, 2)), (1, (6, 5, 4))])
+@pytest.mark.parametrize("has_bias", [False, True], ids=["", "bias"])
+def test_transposed_convolutions_take_in_a_normalization_as_onnxruntime_does(has_bias, group, shape):
+    draw, channels = np.random.default_rng(4), group * shape[1]
+    given = {name: draw.uniform(0.3, 2, channels).astype(np.float32) for name in ("b", "s", "o", "m", "v")}
+    given |= {"w": draw.normal(size=shape).astype(np.float32)}
+    inputs = ["x", "w", *(["b"] if has_bias else [])]
+    nodes = [
+        helper.make_node("ConvTranspose", inputs, ["t"], strides=(2,) * (len(shape) - 2), group=group),
+        helper.make_node("BatchNormalization", ["t", "s", "o", "m", "v"], ["y"]),
+    ]
+    used = {name: value for name, value in given.items() if has_bias or name != "b"}
+    image = (1, 6, 3, 4)[: len(shape)]
+    equals(
+        graph_model(nodes, {"x": ("float", image)}, {"y": None}, used, opset=13),
+        draw.normal(size=image).astype(np.float32),
+    )
+
+
 LINEAR = {"mode": "linear"}
 LARGER = {
     "linear": (17, LINEAR, (2, 2)),

@@ -31,25 +31,38 @@ from qcgen.rewrite.wiring import Change, Steps, Wiring
 def fold_into_weights(wiring: Wiring, node: Node) -> Change | None:
     """Conv, then BatchNormalization, or Add or Mul of a constant of each channel: a Conv with other constants.
 
+    Of a ConvTranspose BatchNormalization alone.
+
     onnxruntime does so before it quantizes the weights, in float32 and in this order of operations.
     Source: ConvBNFusion, ConvAddFusion and ConvMulFusion of onnxruntime.
     """
     w, bias = wiring.floats(node.input(1)), wiring.floats(node.input(2))
-    if not node.is_a("Conv") or w is None or (node.input(2) and bias is None):
+    if not node.is_a("Conv", "ConvTranspose") or w is None or (node.input(2) and bias is None):
         return None
     if not wiring.graph.dequantized.keys().isdisjoint(node.inputs[1:]):
         return None
     after = wiring.only_reader(node.outputs[0])
     if after is None or after.domain or after.input(0) != node.outputs[0]:
         return None
-    folded = _folded(wiring, after, w, bias)
+    is_plain, group = node.is_a("Conv"), node.integer("group", 1)
+    if not is_plain and (after.op_type != "BatchNormalization" or w.ndim < 3 or group < 1 or w.shape[0] % group):
+        return None
+    folded = _folded(wiring, after, w if is_plain else _outputs_first(w, group), bias)
     if folded is None:
         return None
+    if not is_plain:
+        folded = _outputs_first(folded[0], group), folded[1]
     steps = Steps(wiring, node)
     roles = zip(("folded_weights", "folded_bias"), folded, strict=True)
     names = [steps.constant(role, array) for role, array in roles if array is not None]
     conv = replace(node, inputs=(node.inputs[0], *names), outputs=after.outputs[:1])
     return Change(after, (conv,), remove=(node,), constants=steps.constants)
+
+
+def _outputs_first(w: Array, group: int) -> Array:
+    """Weights of a ConvTranspose, (C, M / group, ...), as a convolution has them, (M, C / group, ...), or back."""
+    parts = w.reshape(group, w.shape[0] // group, *w.shape[1:]).swapaxes(1, 2)
+    return parts.reshape(-1, *parts.shape[2:])
 
 
 def _folded(wiring: Wiring, after: Node, w: Array, bias: Array | None) -> tuple[Array, Array | None] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -158,19 +158,23 @@ def _interpolated(
     steps: Steps, x: str, place: int, down: Halves, across: Halves, *, in_pairs: bool = False, is_last: bool = False
 ) -> str:
     """The four products, added; ``place`` is the first of the two axes."""
-    rows = [steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=place) for i, (at, _) in enumerate(down)]
     columns = [steps.constant(f"columns_{i}", at) for i, (at, _) in enumerate(across)]
-    terms = []
-    for i, (_, by_row) in enumerate(down):
-        for j, (_, by_column) in enumerate(across):
-            weights = (by_column[None, :] * by_row[:, None]).astype(np.float32)
-            taken = steps.step("Gather", rows[i], columns[j], axis=place + 1)
-            shaped = weights[None, None] if place == 2 else weights[None, :, :, None]
-            terms.append(steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", shaped)))
-    total = steps.step("Add", *terms[:2])
+
+    def products() -> Iterator[str]:
+        """Each is made where it is added, so that few take memory at once."""
+        for i, (at, by_row) in enumerate(down):
+            row = steps.step("Gather", x, steps.constant(f"rows_{i}", at), axis=place)
+            for j, (_, by_column) in enumerate(across):
+                weights = (by_column[None, :] * by_row[:, None]).astype(np.float32)
+                shaped = weights[None, None] if place == 2 else weights[None, :, :, None]
+                taken = steps.step("Gather", row, columns[j], axis=place + 1)
+                yield steps.step("Mul", taken, steps.constant(f"weights_{i}{j}", shaped))
+
+    term = products()
+    total = steps.step("Add", next(term), next(term))
     if in_pairs:
-        return steps.step("Add", total, steps.step("Add", *terms[2:]), is_last=is_last)
-    return steps.step("Add", steps.step("Add", total, terms[2]), terms[3], is_last=is_last)
+        return steps.step("Add", total, steps.step("Add", next(term), next(term)), is_last=is_last)
+    return steps.step("Add", steps.step("Add", total, next(term)), next(term), is_last=is_last)
 
 
 def _axes(wiring: Wiring, node: Node, *, in_pairs: bool = False) -> tuple[int, tuple[Halves, Halves]] | None:

@@ -139,7 +139,9 @@ def test_the_tables_agree():
 def test_what_is_said_of_inputs_is_said_of_some_that_there_are(key):
     spec, inputs = SPECS[key], signature_of(*key).inputs
     assert len(spec.types) <= len(inputs)
-    assert {*spec.constant, *spec.numbers, *spec.scales, *(name for pair in spec.same for name in pair)} <= {*inputs}
+    assert {*spec.constant, *spec.numbers, *spec.scales, *(name for pair in spec.same.items() for name in pair)} <= {
+        *inputs
+    }
 
 
 def classes(union: Any) -> set[type]:

@@ -199,8 +199,8 @@ class Spec:
     """What is accepted of an operator.
 
     ``types`` of its inputs in order, () of those that may have any; ``constant`` inputs must be known, ``numbers`` must
-    have one element, ``scales`` must be positive and finite. ``same`` pairs an input with the one whose type it must
-    have. ``bears``: whether all else is told of operands that are missing or of wrong types, too. ``signature``: how it
+    have one element, ``scales`` must be positive and finite. ``same``: by an input the one whose type it must have.
+    ``bears``: whether all else is told of operands that are missing or of wrong types, too. ``signature``: how it
     is spelt, None for as ai.onnx spells the operator of this name.
     """
 
@@ -208,7 +208,7 @@ class Spec:
     constant: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
-    same: tuple[tuple[str, str], ...] = ()
+    same: Mapping[str, str] = field(default_factory=dict)
     extra: tuple[Extra, ...] = ()
     bears: bool = False
     signature: Signature | None = None
@@ -284,7 +284,7 @@ def type_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
     named: dict[str, DType] = {}
     wrong: set[str] = set()
     for index, role in view.roles():
-        dtype, allowed = view.dtype(index), types.get(role)
+        dtype, allowed, like = view.dtype(index), types.get(role), spec.same.get(role, "")
         if dtype is DType.BOOL and view.node.op_type in MOVE_TRUTH:
             dtype = DType.FLOAT32
         if dtype is not None:
@@ -292,15 +292,14 @@ def type_problems(view: NodeView, spec: Spec) -> Iterator[Problem]:
         if dtype is not None and allowed and dtype not in allowed:
             if view.node.input(index) in view.already_reported:
                 return
-            if not any(role == second and first in wrong for second, first in spec.same):
+            if like not in wrong:
                 yield _wrong_type(view, index, role, allowed)
             wrong.add(role)
             continue
-        for role_of, like in spec.same:
-            other = named.get(like)
-            if role == role_of and dtype and other and dtype is not other and other in (types.get(like) or (other,)):
-                what = f"{role} is {dtype.value}, but {like} is {other.value}"
-                yield view.problem(what, f"give {role} the type of {like}")
+        other = named.get(like)
+        if dtype and other and dtype is not other and other in (types.get(like) or (other,)):
+            what = f"{role} is {dtype.value}, but {like} is {other.value}"
+            yield view.problem(what, f"give {role} the type of {like}")
 
 
 def _wrong_type(view: NodeView, index: int, role: str, allowed: Types) -> Problem:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, isnan, prod
+from types import MappingProxyType
 
 import numpy as np
 
@@ -24,11 +25,9 @@ from qcgen.check.node import (
     CODES_OR_FLOAT,
     FLOAT,
     INTEGER,
-    INTEGERS,
     NUMBER,
     NUMBERS,
     TEXT,
-    TEXTS,
     NodeView,
     Signature,
     Spec,
@@ -39,14 +38,46 @@ from qcgen.check.node import (
 )
 from qcgen.errors import Problem
 from qcgen.geometry import ACTIVATIONS, AUTO_PADS, CONVOLUTIONS, NHWC_DOMAIN, ConvKind, ConvSpelling
-from qcgen.infer import DIRECTIONS, DYNAMIC_LSTM
+from qcgen.infer import DIRECTIONS
 from qcgen.infer.facts import counted, shape_text
 from qcgen.intervals import INT32_MAX
+from qcgen.ir.graph import operator_keys
 from qcgen.ir.types import CODES, Q8, Array, DType
+
+INT32: Types = (DType.INT32,)
+
+
+def coded(
+    *names: str,
+    lists: Collection[str] = (),
+    constant: tuple[str, ...] = (),
+    bias: tuple[str, ...] = (),
+    same: Mapping[str, str] = MappingProxyType({}),
+) -> Spec:
+    """What is accepted of inputs that are codes of 8 bits, each with a constant scale and a zero point of its type.
+
+    Scales and zero points in ``lists`` may be more than one number. ``constant`` codes must be known, and the ``bias``,
+    which is int32; further inputs have the ``same`` types.
+    """
+    scales, zeros = (tuple(name for name in names if name.endswith(end)) for end in ("scale", "zero_point"))
+    own = {zero: name for zero in zeros for name in names if zero.lower() == f"{name}_zero_point".lower()}
+    return Spec(
+        tuple(FLOAT if name in scales else INT32 if name in bias else Q8 for name in names),
+        constant=(*scales, *zeros, *constant, *bias),
+        numbers=tuple(name for name in (*scales, *zeros) if name not in lists),
+        scales=scales,
+        same={**own, **same},
+    )
+
+
+def spelt_like(op_type: str, inputs: tuple[str, ...], required: int, without: str = "", **more: str) -> Signature:
+    """How an operator is spelt that has these inputs, and the attributes of one of ai.onnx, without one, and more."""
+    attributes = {name: kind for name, kind in of_onnx(op_type).attributes.items() if name != without}
+    return Signature(inputs, required, attributes | more)
+
 
 # Rules of the layers that have weights: convolutions, products of matrices, recurrent layers.
 
-PER_TENSOR = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
 PER_CHANNEL = ("w_scale", "w_zero_point")
 DOUBLE_ACTIVATIONS = ("", "Clip", "Relu")
 
@@ -103,52 +134,44 @@ def parameters_fit(view: NodeView) -> Iterator[Problem]:
 
 
 CONV_RULES = (without_sum, auto_pad_exists, padded_once, parameters_fit)
-QUANTIZED = Spec(
-    (Q8, FLOAT, Q8, Q8, FLOAT, Q8, FLOAT, Q8, (DType.INT32,)),
-    constant=(*PER_TENSOR, "w", *PER_CHANNEL, "B"),
-    numbers=PER_TENSOR,
-    scales=("x_scale", "w_scale", "y_scale"),
-    same=(("x_zero_point", "x"), ("w_zero_point", "w")),
-    extra=(
-        *CONV_RULES,
-        flag("channels_last", 0, 1),
-        multiplier_in_range("x_scale", "w_scale", "y_scale"),
-    ),
+QUANTIZED = replace(
+    coded(*of_onnx("QLinearConv").inputs, lists=PER_CHANNEL, constant=("w",), bias=("B",)),
+    extra=(*CONV_RULES, flag("channels_last", 0, 1), multiplier_in_range("x_scale", "w_scale", "y_scale")),
     bears=True,
 )
 OF_KINDS = {
-    ConvKind.QUANTIZED: QUANTIZED,
-    ConvKind.INTEGER: Spec(
-        (Q8, Q8, Q8, Q8),
-        constant=("w", "w_zero_point"),
-        numbers=("x_zero_point",),
-        same=QUANTIZED.same,
-        extra=CONV_RULES,
-        bears=True,
+    ConvKind.QUANTIZED: ("QLinearConv", QUANTIZED),
+    ConvKind.INTEGER: (
+        "ConvInteger",
+        Spec(
+            (Q8,) * 4,
+            constant=("w", "w_zero_point"),
+            numbers=("x_zero_point",),
+            same=QUANTIZED.same,
+            extra=CONV_RULES,
+            bears=True,
+        ),
     ),
-    ConvKind.FLOAT: Spec(
-        ((*FLOAT, DType.FLOAT64),) * 3,
-        constant=("W", "B"),
-        same=(("W", "X"), ("B", "X")),
-        extra=(*CONV_RULES, activates, finite_constants, multiplier_between_in_range),
-        bears=True,
+    ConvKind.FLOAT: (
+        "Conv",
+        Spec(
+            ((*FLOAT, DType.FLOAT64),) * 3,
+            constant=("W", "B"),
+            same={"W": "X", "B": "X"},
+            extra=(*CONV_RULES, activates, finite_constants, multiplier_between_in_range),
+            bears=True,
+        ),
     ),
 }
-"""What is accepted of those that compute with the same."""
-
-LIKE = {ConvKind.QUANTIZED: "QLinearConv", ConvKind.INTEGER: "ConvInteger", ConvKind.FLOAT: "Conv"}
-"""ai.onnx's convolutions, of which those of other domains are spellings."""
+"""ai.onnx's convolutions, of which those of other domains are spellings, and what is accepted of them."""
 
 
 def conv_spec(spelling: ConvSpelling) -> Spec:
     """What is accepted of a convolution that is spelt so."""
-    like = of_onnx(LIKE[spelling.kind])
-    attributes = dict(like.attributes)
-    if spelling.channels_last is None:
-        attributes["channels_last"] = INTEGER
-    if spelling.activations:
-        attributes |= {"activation": TEXT, "activation_params": NUMBERS}
-    return replace(OF_KINDS[spelling.kind], signature=Signature(spelling.inputs, like.required, attributes))
+    like, spec = OF_KINDS[spelling.kind]
+    more = {"channels_last": INTEGER} if spelling.channels_last is None else {}
+    more |= {"activation": TEXT, "activation_params": NUMBERS} if spelling.activations else {}
+    return replace(spec, signature=spelt_like(like, spelling.inputs, of_onnx(like).required, **more))
 
 
 def is_weights(view: NodeView) -> bool:
@@ -325,14 +348,9 @@ def known_activations(view: NodeView) -> Iterator[Problem]:
 
 
 FIXED = ("W", "R", "B", "sequence_lens")
-RECURRENT_RULES = (
-    one_of("direction", *DIRECTIONS),
-    whole_sequences,
-    known_activations,
-    finite_constants,
-)
+RECURRENT_RULES = (one_of("direction", *DIRECTIONS), whole_sequences, known_activations, finite_constants)
 
-GRU = Spec((FLOAT,) * 4 + ((DType.INT32,), FLOAT), constant=FIXED, extra=RECURRENT_RULES)
+GRU = Spec((FLOAT,) * 4 + (INT32, FLOAT), constant=FIXED, extra=RECURRENT_RULES)
 LSTM = Spec((*GRU.types, FLOAT, FLOAT), constant=(*FIXED, "P"), extra=(*RECURRENT_RULES, without_peepholes))
 
 SCALES = ("W_scale", "W_zero_point", "R_scale", "R_zero_point")
@@ -341,21 +359,14 @@ DYNAMIC = replace(
     types=(FLOAT, Q8, Q8, *LSTM.types[3:], FLOAT, Q8, FLOAT, Q8),
     constant=(*LSTM.constant, *SCALES),
     scales=SCALES[::2],
-    same=(("W_zero_point", "W"), ("R_zero_point", "R")),
+    same={"W_zero_point": "W", "R_zero_point": "R"},
     extra=(*LSTM.extra, flag("input_forget", 0), one_sequence),
-    signature=Signature(
-        ("X", *FIXED, "initial_h", "initial_c", "P", *SCALES),
-        3,
-        {"activations": TEXTS, "direction": TEXT, "clip": NUMBER}
-        | dict.fromkeys(("activation_alpha", "activation_beta"), NUMBERS)
-        | dict.fromkeys(("hidden_size", "input_forget"), INTEGER),
-    ),
+    signature=spelt_like("LSTM", ("X", *FIXED, "initial_h", "initial_c", "P", *SCALES), 3, without="layout"),
 )
 
 
 # What is accepted of every operator.
 
-INT32: Types = (DType.INT32,)
 BOOL: Types = (DType.BOOL,)
 INDEX: Types = (DType.INT32, DType.INT64)
 
@@ -363,172 +374,107 @@ PAD_MODES = ("constant", "edge", "reflect", "wrap")
 NEAREST_MODES = ("round_prefer_floor", "ceil", "floor", "round_prefer_ceil")
 COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn")
 
-
-def codes_and_scales(*names: str) -> tuple[Types, ...]:
-    """The types of inputs of 8 bits, and of their scales, by their names."""
-    return tuple(FLOAT if name.endswith("scale") else Q8 for name in names)
-
-
 FLOATS = Spec((FLOAT,))
 FUNCTION = replace(FLOATS, extra=(limits.finite_numbers,))
-BINARY_FLOATS = Spec((FLOAT, FLOAT), extra=(limits.finite_constants,))
+BINARY_FLOATS = Spec((FLOAT, FLOAT), extra=(finite_constants,))
 SAME = Spec((CODES_OR_FLOAT,))
 INDEXED = Spec((CODES_OR_FLOAT, INDEX))
+SHAPED = replace(INDEXED, constant=("shape",))
 AXES = replace(INDEXED, constant=("axes",))
 REDUCE = Spec((FLOAT, INDEX), constant=("axes",))
-
-POOL = {"auto_pad": TEXT, "ceil_mode": INTEGER, "kernel_shape": INTEGERS, "pads": INTEGERS, "strides": INTEGERS}
-MAX_POOL = replace(SAME, extra=(limits.auto_pad_exists,))
+MAX_POOL = replace(SAME, extra=(auto_pad_exists,))
+COMPARED = Spec((CODES_OR_FLOAT, CODES_OR_FLOAT), extra=(limits.same_types, finite_constants))
+NORMALIZATION = Spec((FLOAT,) * 3, constant=("scale", "B"), extra=(limits.finite_numbers, finite_constants))
+OF_ROWS = replace(NORMALIZATION, constant=("Scale", "B"), extra=(flag("stash_type", 1), *NORMALIZATION.extra))
 
 ONE = ("X", "X_scale", "X_zero_point", "Y_scale", "Y_zero_point")
-UNARY = Spec(
-    codes_and_scales(*ONE),
-    constant=ONE[1:],
-    numbers=ONE[1:],
-    scales=("X_scale", "Y_scale"),
-    same=(("X_zero_point", "X"), ("Y_zero_point", "X")),
-    signature=Signature(ONE, 4),
-)
+UNARY = replace(coded(*ONE, same={"Y_zero_point": "X"}), signature=Signature(ONE, 4))
+OF_ONE = at("X_scale", "Y_scale")
 
 TWO = ("A", "A_scale", "A_zero_point", "B", "B_scale", "B_zero_point", "C_scale", "C_zero_point")
-BINARY = Spec(
-    codes_and_scales(*TWO),
-    constant=(*TWO[1:3], *TWO[4:]),
-    numbers=(*TWO[1:3], *TWO[4:]),
-    scales=("A_scale", "B_scale", "C_scale"),
-    same=(("A_zero_point", "A"), ("B", "A"), ("B_zero_point", "A"), ("C_zero_point", "A")),
-    signature=Signature(TWO, 7),
+BINARY = replace(
+    coded(*TWO, same=dict.fromkeys(("B", "B_zero_point", "C_zero_point"), "A")), signature=Signature(TWO, 7)
 )
+OF_TWO = at("A_scale", "B_scale", "C_scale")
 
-MATMUL = ("a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "y_scale", "y_zero_point")
 GEMM = ("A", "a_scale", "a_zero_point", "B", "b_scale", "b_zero_point", "C", "y_scale", "y_zero_point")
+JOINED = ("Y_scale", "Y_zero_point", "input", "scale", "zero_point")
 
-QUANTIZE = Spec(
-    (FLOAT, FLOAT, CODES),
-    constant=("y_scale", "y_zero_point"),
-    numbers=("y_scale", "y_zero_point"),
-    scales=("y_scale",),
-    extra=(flag("block_size", 0), limits.quantized_result),
-)
-DEQUANTIZE = Spec(
-    ((*CODES, *INT32), FLOAT, (*CODES, *INT32)),
-    constant=("x_scale", "x_zero_point"),
-    numbers=("x_scale", "x_zero_point"),
-    scales=("x_scale",),
-    same=(("x_zero_point", "x"),),
-    extra=(flag("block_size", 0), limits.zero_point_is_zero),
-)
-
-FUNCTIONS = """Abs Ceil Celu Cos Elu Erf Exp Floor Log Mish Neg Reciprocal Round Selu Shrink Sign Sin Softplus Softsign
-Sqrt ThresholdedRelu""".split()
-"""Of one number, which are what their attributes make of them."""
-
-SHAPED = replace(INDEXED, constant=("shape",))
-COMPARED = Spec((CODES_OR_FLOAT, CODES_OR_FLOAT), extra=(limits.same_types, limits.finite_constants))
-
-STANDARD: dict[str, Spec] = {
-    **dict.fromkeys(FUNCTIONS, FUNCTION),
-    **dict.fromkeys(("DynamicQuantizeLinear", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh"), FLOATS),
-    **dict.fromkeys(("Div", "Pow", "Sub"), BINARY_FLOATS),
-    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), COMPARED),
-    **dict.fromkeys(("And", "Or", "Xor"), Spec((BOOL, BOOL))),
-    **dict.fromkeys(("ArgMax", "ArgMin"), SAME),
-    **dict.fromkeys(("Max", "Min"), replace(FLOATS, extra=(limits.finite_constants,))),
-    **dict.fromkeys(("ReduceMax", "ReduceMin"), replace(REDUCE, types=INDEXED.types)),
-    **dict.fromkeys(("ReduceMean", "ReduceSum"), REDUCE),
-    **dict.fromkeys(
-        ("ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare"), replace(REDUCE, extra=(limits.norm_of_something,))
-    ),
-    "Add": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(limits.sums, between(2)))),
-    "AveragePool": replace(
-        FLOATS, extra=(limits.auto_pad_exists, in_range(limits.averages, between(1)), limits.of_codes(limits.few_taps))
+ROWS: Mapping[str, Spec] = {
+    """Abs Ceil Celu Cos Elu Erf Exp Floor Log Mish Neg Reciprocal Round Selu Shrink Sign Sin Softplus Softsign Sqrt
+    ThresholdedRelu""": FUNCTION,
+    "Add": replace(BINARY_FLOATS, extra=(finite_constants, in_range(limits.sums, between(2)))),
+    "And Or Xor": Spec((BOOL, BOOL)),
+    f"ArgMax ArgMin Flatten GlobalMaxPool Identity Transpose {NHWC_DOMAIN}.GlobalMaxPool": SAME,
+    f"AveragePool {NHWC_DOMAIN}.AveragePool": replace(
+        FLOATS, extra=(auto_pad_exists, in_range(limits.averages, between(1)), limits.of_codes(limits.few_taps))
     ),
     "Cast": Spec(extra=(limits.converts,)),
     "Clip": replace(
         SAME,
         constant=("min", "max"),
         numbers=("min", "max"),
-        same=(("min", "input"), ("max", "input")),
+        same={"min": "input", "max": "input"},
         extra=(limits.bounds_are_numbers, limits.bounds_in_order),
     ),
     "Concat": replace(SAME, extra=(limits.same_types,)),
     "DepthToSpace": replace(SAME, extra=(one_of("mode", "DCR", "CRD"),)),
-    "DequantizeLinear": DEQUANTIZE,
+    "DequantizeLinear com.microsoft.DequantizeLinear": replace(
+        coded("x", "x_scale", "x_zero_point"),
+        types=((*CODES, *INT32), FLOAT, (*CODES, *INT32)),
+        extra=(flag("block_size", 0), limits.zero_point_is_zero),
+    ),
+    "Div PRelu Pow Sub": BINARY_FLOATS,
     "Dropout": replace(SAME, extra=(limits.not_training,)),
+    "DynamicQuantizeLinear HardSigmoid HardSwish LeakyRelu LogSoftmax Sigmoid Tanh": FLOATS,
     "Equal": replace(COMPARED, types=((*CODES_OR_FLOAT, *BOOL),) * 2),
-    "Expand": SHAPED,
-    "Flatten": SAME,
+    "Expand Reshape": SHAPED,
     "GRU": GRU,
-    "Gather": replace(INDEXED, extra=(limits.computed_indices_of_rows, limits.finite_constants)),
+    "Gather": replace(INDEXED, extra=(limits.computed_indices_of_rows, finite_constants)),
     "GatherElements": INDEXED,
     "Gelu": replace(FLOATS, extra=(one_of("approximate", "none", "tanh"),)),
     "Gemm": Spec(
-        (FLOAT, FLOAT, FLOAT),
+        (FLOAT,) * 3,
         constant=("B", "C"),
-        extra=(
-            bias_of_columns,
-            finite_factors,
-            limits.finite_constants,
-            limits.multiplier_between_in_range,
-        ),
+        extra=(bias_of_columns, finite_factors, finite_constants, multiplier_between_in_range),
     ),
-    "GlobalAveragePool": replace(FLOATS, extra=(in_range(limits.means, between(1)),)),
-    "GlobalMaxPool": SAME,
-    "Identity": SAME,
-    "InstanceNormalization": Spec(
-        (FLOAT, FLOAT, FLOAT),
-        constant=("scale", "B"),
-        extra=(limits.finite_numbers, limits.finite_constants),
-    ),
+    f"GlobalAveragePool {NHWC_DOMAIN}.GlobalAveragePool": replace(FLOATS, extra=(in_range(limits.means, between(1)),)),
+    "Greater GreaterOrEqual Less LessOrEqual": COMPARED,
+    "InstanceNormalization": NORMALIZATION,
     "LSTM": LSTM,
-    "LayerNormalization": Spec(
-        (FLOAT, FLOAT, FLOAT),
-        constant=("Scale", "B"),
-        extra=(flag("stash_type", 1), limits.finite_numbers, limits.finite_constants),
-    ),
-    "LogSoftmax": FLOATS,
-    "MatMul": Spec(
-        (FLOAT, FLOAT),
-        extra=(
-            no_vectors,
-            sums_between_fit,
-            limits.finite_constants,
-            limits.multiplier_between_in_range,
-        ),
-    ),
+    "LayerNormalization": OF_ROWS,
+    "MatMul": Spec((FLOAT, FLOAT), extra=(no_vectors, sums_between_fit, finite_constants, multiplier_between_in_range)),
     "MatMulInteger": Spec(
-        (Q8, Q8, Q8, Q8),
+        (Q8,) * 4,
         constant=("b_zero_point",),
         numbers=("a_zero_point",),
-        same=(("a_zero_point", "A"), ("b_zero_point", "B")),
+        same={"a_zero_point": "A", "b_zero_point": "B"},
         extra=(products_of_codes, computed_zero_point),
     ),
-    "MaxPool": MAX_POOL,
-    "Mul": replace(BINARY_FLOATS, extra=(*BINARY_FLOATS.extra, in_range(limits.products, between(2)))),
+    "Max Min": replace(FLOATS, extra=(finite_constants,)),
+    f"MaxPool {NHWC_DOMAIN}.MaxPool": MAX_POOL,
+    "Mul": replace(BINARY_FLOATS, extra=(finite_constants, in_range(limits.products, between(2)))),
     "Not": Spec((BOOL,)),
-    "PRelu": replace(BINARY_FLOATS, extra=(limits.finite_constants,)),
     "Pad": Spec(
         (CODES_OR_FLOAT, INDEX, (), INDEX),
         constant=("pads", "constant_value", "axes"),
-        same=(("constant_value", "data"),),
+        same={"constant_value": "data"},
         extra=(one_of("mode", *PAD_MODES), limits.pads_forward),
     ),
-    "QLinearMatMul": Spec(
-        codes_and_scales(*MATMUL),
-        constant=(*MATMUL[1:3], *MATMUL[4:]),
-        numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
-        scales=("a_scale", "b_scale", "y_scale"),
-        same=(("a_zero_point", "a"), ("b_zero_point", "b")),
-        extra=(products_of_codes, limits.multiplier_in_range("a_scale", "b_scale", "y_scale")),
+    "QLinearMatMul": replace(
+        coded(*of_onnx("QLinearMatMul").inputs, lists=B_NUMBERS),
+        extra=(products_of_codes, multiplier_in_range("a_scale", "b_scale", "y_scale")),
     ),
-    "QuantizeLinear": QUANTIZE,
-    "RMSNormalization": Spec(
-        (FLOAT, FLOAT),
-        constant=("scale",),
-        extra=(flag("stash_type", 1), limits.finite_numbers, limits.finite_constants),
+    "QuantizeLinear com.microsoft.QuantizeLinear": replace(
+        coded("x", "y_scale", "y_zero_point"),
+        types=(FLOAT, FLOAT, CODES),
+        extra=(flag("block_size", 0), limits.quantized_result),
     ),
+    "RMSNormalization": replace(OF_ROWS, types=(FLOAT, FLOAT), constant=("scale",)),
+    "ReduceL1 ReduceL2 ReduceProd ReduceSumSquare": replace(REDUCE, extra=(limits.norm_of_something,)),
+    "ReduceMax ReduceMin": AXES,
+    "ReduceMean ReduceSum": REDUCE,
     "Relu": Spec(((*CODES_OR_FLOAT, DType.FLOAT64),)),
-    "Reshape": SHAPED,
     "Resize": replace(
         SAME,
         extra=(
@@ -538,90 +484,59 @@ STANDARD: dict[str, Spec] = {
             limits.is_nearest,
         ),
     ),
-    "Slice": Spec(
-        (CODES_OR_FLOAT, INDEX, INDEX, INDEX, INDEX),
-        constant=("starts", "ends", "axes", "steps"),
-    ),
+    "Slice": Spec((CODES_OR_FLOAT, *(INDEX,) * 4), constant=("starts", "ends", "axes", "steps")),
     "Softmax": replace(FLOATS, extra=(in_range(limits.softmaxes, between(1), limits.LARGER),)),
     "SpaceToDepth": replace(SAME, extra=(one_of("mode", "DCR"),)),
     "Split": replace(INDEXED, constant=("split",)),
-    "Squeeze": AXES,
+    "Squeeze Unsqueeze": AXES,
     "Tile": replace(INDEXED, constant=("repeats",)),
-    "TopK": Spec(
-        (CODES_OR_FLOAT, (DType.INT64,)),
-        constant=("K",),
-        numbers=("K",),
-        extra=(limits.sorted_elements,),
-    ),
-    "Transpose": SAME,
-    "Unsqueeze": AXES,
-    "Where": Spec((BOOL, FLOAT, FLOAT), extra=(limits.finite_constants,)),
-}
-"""What is accepted of operators of ai.onnx, by op_type; how they are spelt, ONNX's schemas say."""
-
-OF_ONE, OF_TWO = at("X_scale", "Y_scale"), at("A_scale", "B_scale", "C_scale")
-JOINED = ("Y_scale", "Y_zero_point", "input", "scale", "zero_point")
-
-MICROSOFT: dict[str, Spec] = {
-    "DequantizeLinear": DEQUANTIZE,
-    "Gelu": replace(FLOATS, signature=Signature(("X",), 1)),
-    "NhwcMaxPool": replace(
-        MAX_POOL, signature=Signature(("X",), 1, POOL | {"dilations": INTEGERS, "storage_order": INTEGER})
-    ),
-    "QGemm": Spec(
-        tuple(INT32 if role == "C" else types for role, types in zip(GEMM, codes_and_scales(*GEMM), strict=True)),
-        constant=GEMM[1:],
-        numbers=("a_scale", "a_zero_point", "y_scale", "y_zero_point"),
-        scales=("a_scale", "b_scale", "y_scale"),
-        same=(("a_zero_point", "A"), ("b_zero_point", "B"), ("y_zero_point", "A")),
+    "TopK": Spec((CODES_OR_FLOAT, (DType.INT64,)), constant=("K",), numbers=("K",), extra=(limits.sorted_elements,)),
+    "Where": Spec((BOOL, FLOAT, FLOAT), extra=(finite_constants,)),
+    "com.microsoft.DynamicQuantizeLSTM": DYNAMIC,
+    "com.microsoft.Gelu": replace(FLOATS, signature=Signature(("X",), 1)),
+    "com.microsoft.NhwcMaxPool": replace(MAX_POOL, signature=spelt_like("MaxPool", ("X",), 1)),
+    "com.microsoft.QGemm": replace(
+        coded(*GEMM, lists=B_NUMBERS, constant=("B",), bias=("C",), same={"y_zero_point": "A"}),
         extra=(
             scales_of_columns,
             bias_of_columns,
-            limits.multiplier_in_range("a_scale", "b_scale", "y_scale"),
+            multiplier_in_range("a_scale", "b_scale", "y_scale"),
             quantized_once,
             positive_alpha,
         ),
-        signature=Signature(GEMM, 6, {"alpha": NUMBER, "transA": INTEGER, "transB": INTEGER}),
+        signature=spelt_like("Gemm", GEMM, 6, without="beta"),
     ),
-    "QLinearAdd": replace(BINARY, extra=(in_range(limits.sums, OF_TWO),)),
-    "QLinearAveragePool": replace(
+    "com.microsoft.QLinearAdd": replace(BINARY, extra=(in_range(limits.sums, OF_TWO),)),
+    "com.microsoft.QLinearAveragePool": replace(
         UNARY,
-        extra=(limits.auto_pad_exists, limits.few_taps, in_range(limits.averages, OF_ONE), flag("channels_last", 0, 1)),
-        signature=Signature(ONE, 4, POOL | {"channels_last": INTEGER, "count_include_pad": INTEGER}),
+        extra=(auto_pad_exists, limits.few_taps, in_range(limits.averages, OF_ONE), flag("channels_last", 0, 1)),
+        signature=spelt_like("AveragePool", ONE, 4, without="dilations", channels_last=INTEGER),
     ),
-    "QLinearConcat": Spec(
-        codes_and_scales(*JOINED),
-        constant=("Y_scale", "Y_zero_point", "scale", "zero_point"),
-        numbers=("Y_scale", "Y_zero_point", "scale", "zero_point"),
-        scales=("Y_scale", "scale"),
-        same=(("input", "Y_zero_point"), ("zero_point", "Y_zero_point")),
-        signature=Signature(JOINED, 5, {"axis": INTEGER}, repeated=3),
+    "com.microsoft.QLinearConcat": replace(
+        coded(*JOINED, same=dict.fromkeys(("input", "zero_point"), "Y_zero_point")),
+        signature=replace(spelt_like("Concat", JOINED, 5), repeated=3),
     ),
-    "QLinearGlobalAveragePool": replace(
+    "com.microsoft.QLinearGlobalAveragePool": replace(
         UNARY,
         extra=(in_range(limits.means, OF_ONE), flag("channels_last", 0, 1)),
-        signature=Signature(ONE, 4, {"channels_last": INTEGER}),
+        signature=spelt_like("GlobalAveragePool", ONE, 4, channels_last=INTEGER),
     ),
-    "QLinearLeakyRelu": replace(UNARY, extra=(limits.finite_numbers,), signature=Signature(ONE, 4, {"alpha": NUMBER})),
-    "QLinearMul": replace(BINARY, extra=(in_range(limits.products, OF_TWO),)),
-    "QLinearSigmoid": UNARY,
-    "QLinearSoftmax": replace(
+    "com.microsoft.QLinearLeakyRelu": replace(
+        UNARY, extra=(limits.finite_numbers,), signature=spelt_like("LeakyRelu", ONE, 4)
+    ),
+    "com.microsoft.QLinearMul": replace(BINARY, extra=(in_range(limits.products, OF_TWO),)),
+    "com.microsoft.QLinearSigmoid": UNARY,
+    "com.microsoft.QLinearSoftmax": replace(
         UNARY,
         extra=(limits.says_which_softmax, in_range(limits.softmaxes, OF_ONE, limits.LARGER)),
-        signature=Signature(ONE, 4, {"axis": INTEGER, "opset": INTEGER}),
+        signature=spelt_like("Softmax", ONE, 4, opset=INTEGER),
     ),
-    "QuantizeLinear": QUANTIZE,
-    "QuickGelu": replace(FUNCTION, signature=Signature(("X",), 1, {"alpha": NUMBER})),
+    "com.microsoft.QuickGelu": replace(FUNCTION, signature=Signature(("X",), 1, {"alpha": NUMBER})),
 }
-"""Of com.microsoft."""
-
-POOLS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
+"""What is accepted of operators; how those of ai.onnx are spelt, ONNX's schemas say."""
 
 SPECS: dict[tuple[str, str], Spec] = {
-    **{("", op_type): spec for op_type, spec in STANDARD.items()},
-    **{("com.microsoft", op_type): spec for op_type, spec in MICROSOFT.items()},
-    **{(NHWC_DOMAIN, op_type): STANDARD[op_type] for op_type in POOLS},
-    DYNAMIC_LSTM: DYNAMIC,
+    **{key: spec for names, spec in ROWS.items() for key in operator_keys(names)},
     **{key: conv_spec(spelling) for key, spelling in CONVOLUTIONS.items()},
 }
 """What is accepted, by (domain, op_type)."""

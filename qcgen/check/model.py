@@ -14,50 +14,43 @@ from qcgen.options import spelt
 
 # What to do about operators that cannot be compiled.
 
-UNROLL = "export the step of one time frame, with its state as input and output, and unrolled to supported operators"
 FOLD = "if it only computes shapes or constants, export with fixed shapes and do_constant_folding, or run onnxsim"
 PLACES = f"{FOLD}; else it is compiled where its places are constant and it has no reduction"
-
-
-def advice(op_type: str) -> str:
-    """What the user can do about an operator that cannot be compiled."""
-    cut = f"with {spelt(outputs='TENSOR')}"
-    match op_type:
-        case "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" | "Where":
-            return (
-                f"{FOLD}; else cast its inputs to float: such numbers are compared and chosen, and integers of 8 and 16"
-                f" bits compared; or compile the model up to it {cut}"
-            )
-        case "NonMaxSuppression" | "NonZero" | "Unique":
-            return f"compile the model up to its inputs, {cut}, and compute it in the firmware"
-        case "If":
-            return (
-                "it is compiled if its condition is constant, or if both branches give float32 tensors of one shape;"
-                f" else compile the model up to it, {cut}, and choose in the firmware"
-            )
-        case "Loop" | "Scan":
-            return f"unroll it when you export the model; or compile the model up to it, {cut}"
-        case _:
-            return ADVICE.get(op_type) or (
-                "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile"
-                f" it up to there {cut}, or single nodes with {spelt('node')}"
-            )
-
+COMPARE = (
+    f"{FOLD}; else cast its inputs to float: such numbers are compared and chosen, and integers of 8 and 16 bits"
+    " compared; or compile the model up to it {cut}"
+)
+LEAVE = "compile the model up to its inputs, {cut}, and compute it in the firmware"
+UNROLL_LOOP = "unroll it when you export the model; or compile the model up to it, {cut}"
+OTHERS = (
+    "the operators that can be compiled are listed by: qcgen ops; export the model with these, or compile it up to"
+    " there {cut}, or single nodes with {node}"
+)
 
 ADVICE = {
     **dict.fromkeys(("ConstantOfShape", "Range", "Shape", "Size"), FOLD),
     **dict.fromkeys(("Compress", "GatherND", "ReverseSequence", "ScatterElements", "ScatterND", "Trilu"), PLACES),
-    "CumSum": "it is compiled along a constant axis of at most 64 float32 numbers",
-    "OneHot": "it is compiled where its input is int32 or int64, and depth and values are constant",
-    "RNN": UNROLL,
-    "Upsample": "with constant scales of at least 1 it is compiled, nearest or linear; export with opset 11 or newer",
-    "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where"), COMPARE),
+    **dict.fromkeys(("Loop", "Scan"), UNROLL_LOOP),
+    **dict.fromkeys(("NonMaxSuppression", "NonZero", "Unique"), LEAVE),
     "BatchNormalization": "fuse it into the convolution before it: export in inference mode, or preprocess the model"
     " (python -m onnxruntime.quantization.preprocess), or quantize its input and its output",
     "ConvTranspose": "quantize its input and its output, and its weights to constants of 8 bits (onnxruntime:"
     " quantize_static); it may have one or two spatial axes",
+    "CumSum": "it is compiled along a constant axis of at most 64 float32 numbers",
+    "If": "it is compiled if its condition is constant, or if both branches give float32 tensors of one shape; else"
+    " compile the model up to it, {cut}, and choose in the firmware",
+    "MatMulNBits": "with constant weights and accuracy_level 0 or 1, without g_idx, it is compiled, as a float product",
+    "OneHot": "it is compiled where its input is int32 or int64, and depth and values are constant",
+    "RNN": "export the step of one time frame, with its state as input and output, and unrolled to supported operators",
+    "Upsample": "with constant scales of at least 1 it is compiled, nearest or linear; export with opset 11 or newer",
 }
-"""By the operator's name: what names no option."""
+"""By the operator's name, with places for options."""
+
+
+def advice(op_type: str) -> str:
+    """What the user can do about an operator that cannot be compiled."""
+    return ADVICE.get(op_type, OTHERS).format(cut=f"with {spelt(outputs='TENSOR')}", node=spelt("node"))
 
 
 DOMAINS = ("", "com.microsoft", NHWC_DOMAIN)

@@ -274,27 +274,22 @@ def infer(graph: Graph) -> Graph:
 
     What the model declares is kept, even where it contradicts the operators: ``check`` reports that.
     """
-    computed = computed_values(graph)
-    values = {name: _merged(graph.value(name), value) for name, value in computed.items()}
+    values = {name: _merged(graph.value(name), value) for name, value in computed(graph)[0].items()}
     return replace(graph, values={**graph.values, **values})
 
 
-def computed_values(graph: Graph) -> Mapping[str, Value]:
+def computed(graph: Graph) -> tuple[Mapping[str, Value], Mapping[str, Problems]]:
     """Every tensor with what its producer's rule alone says of it; what it needs of inputs may be declared.
 
-    Where there is no rule, and for inputs, this is what the model declares.
+    Where there is no rule, and for inputs, this is what the model declares. And by the names of nodes what their rules
+    find wrong with them.
     """
-    return computed(graph)[0]
-
-
-def computed(graph: Graph) -> tuple[Mapping[str, Value], Mapping[str, Problems]]:
-    """The same, and by the names of nodes what their rules find wrong with them."""
     values = dict(graph.values)
     results: dict[str, Value] = {}
     problems: dict[str, Problems] = {}
     values |= {name: value_of(name, array) for name, array in graph.constants.items()}
     for node in graph.nodes:
-        known, problems[node.name] = _told(node, values, graph.constants)
+        known, problems[node.name] = told(node, values, graph.constants)
         types = dict(zip(node.outputs, known, strict=False))
         for name in filter(None, node.outputs):
             declared = graph.value(name)
@@ -308,14 +303,10 @@ def value_of(name: str, array: Array) -> Value:
     return Value(name, DType.of(array), tuple(array.shape))
 
 
-def types_of(node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]) -> tuple[TensorType, ...]:
-    """What the rule of a node's operator says of these inputs; without one nothing."""
-    return _told(node, values, constants)[0]
-
-
-def _told(
+def told(
     node: Node, values: Mapping[str, Value], constants: Mapping[str, Array]
 ) -> tuple[tuple[TensorType, ...], Problems]:
+    """What the rule of a node's operator says of these inputs, and finds wrong with them; without one nothing."""
     if (types := RULES.get((node.domain, node.op_type))) is None:
         return (), ()
     facts = Facts(
@@ -332,16 +323,11 @@ def _told(
 
 def _merged(first: Value, second: Value) -> Value:
     """What either knows; the first one has precedence where both know something."""
-    return Value(first.name, first.dtype or second.dtype, _merged_shape(first.shape, second.shape))
-
-
-def _merged_shape(first: Shape | None, second: Shape | None) -> Shape | None:
-    if first is None or second is None or first == second or len(first) != len(second):
-        return second if first is None else first
-    return tuple(_merged_dim(a, b) for a, b in zip(first, second, strict=True))
-
-
-def _merged_dim(first: Dim, second: Dim) -> Dim:
-    if isinstance(first, int) or second is None:
-        return first
-    return second if isinstance(second, int) or first is None else first
+    shape = second.shape if first.shape is None else first.shape
+    if first.shape and second.shape and len(first.shape) == len(second.shape):
+        # A size is known better than a name.
+        shape = tuple(
+            min(a, b, key=lambda dim: (dim is None, isinstance(dim, str)))
+            for a, b in zip(first.shape, second.shape, strict=True)
+        )
+    return Value(first.name, first.dtype or second.dtype, shape)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from qcgen.infer import computed_values, infer
+from qcgen.infer import computed, infer
 from qcgen.infer.facts import contradict, shape_text
 from qcgen.ir.graph import Graph
 from qcgen.rewrite import channels_last, join, movement, products, quantization, weights
@@ -116,14 +116,14 @@ def _without_stale(graph: Graph) -> Graph:
 
     onnxruntime warns of such a shape, and runs the model.
     """
-    computed, declared = computed_values(graph), graph.values
+    (found, _), declared = computed(graph), graph.values
     inner = {name for node in graph.nodes for name in node.outputs if name} - {*graph.inputs, *graph.outputs}
     values, notes = dict(declared), []
     for name in sorted(inner.intersection(declared)):
-        said, found = declared[name].shape, computed[name].fixed_shape
-        if said is not None and found is not None and min(found, default=1) > 0 and contradict(said, found):
-            values[name] = replace(declared[name], shape=found)
-            notes.append(f"the shape of {name!r} is {shape_text(found)}, not {shape_text(said)} as declared")
+        said, own = declared[name].shape, found[name].fixed_shape
+        if said is not None and own is not None and min(own, default=1) > 0 and contradict(said, own):
+            values[name] = replace(declared[name], shape=own)
+            notes.append(f"the shape of {name!r} is {shape_text(own)}, not {shape_text(said)} as declared")
     return replace(graph, values=values, notes=(*graph.notes, *notes)) if notes else graph
 
 

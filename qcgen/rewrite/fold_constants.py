@@ -15,7 +15,7 @@ import numpy as np
 from onnx import defs
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer import types_of, value_of
+from qcgen.infer import told, value_of
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import DOMAINS, are_crossed, by_element
@@ -246,7 +246,7 @@ def _computed(
     fold = folds.get((node.domain, node.op_type))
     if fold is None or len(node.outputs) != 1 or any(name and name not in constants for name in node.inputs):
         return None
-    types = types_of(node, {name: value_of(name, constants[name]) for name in node.inputs if name}, constants)
+    types, _ = told(node, {name: value_of(name, constants[name]) for name in node.inputs if name}, constants)
     value = Value(node.outputs[0], *types[0]) if types else None
     if value is None or not value.name or value.dtype is None or value.fixed_shape is None:
         return None

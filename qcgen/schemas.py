@@ -30,3 +30,10 @@ def versions(op_type: str) -> tuple[Schema, ...]:
 def version_at(op_type: str, opset: int) -> Schema | None:
     """The schema of an operator in an opset, None if it does not have the operator."""
     return next((schema for schema in versions(op_type) if schema.since_version <= opset), None)
+
+
+def numbers_of(op_type: str, opset: int) -> dict[str, float]:
+    """An operator's attributes that are numbers, with what they are by default."""
+    schema = version_at(op_type, opset)
+    attributes = () if schema is None else schema.attributes.values()
+    return {each.name: each.default_value.f for each in attributes if each.type == AttrType.FLOAT}

@@ -33,6 +33,7 @@ from qcgen.ir.program import (
 from qcgen.ir.types import DType
 from qcgen.lower.codes import are_wide, ends_of, of_type
 from qcgen.lower.source import Source, quantization_of, tensor_of
+from qcgen.schemas import numbers_of
 
 
 def lower_quantize(source: Source) -> Operator:
@@ -120,13 +121,11 @@ def _repeats_innermost(a: Tensor, b: Tensor) -> bool:
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
-SELU = {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}
-"""What Selu's attributes are by default."""
 
-
-def _plain(kind: str, **defaults: float) -> Callable[[Source], FloatActivation]:
-    """A function with these attributes as its parameters, in this order."""
-    return lambda source: FloatActivation(kind, tuple(source.real(name, value) for name, value in defaults.items()))
+def _plain(source: Source) -> FloatActivation:
+    """A function whose parameters are its attributes that are numbers, in the order of their names."""
+    kind, defaults = source.node.op_type, numbers_of(source.node.op_type, source.node.version)
+    return FloatActivation(kind, tuple(source.real(name, default) for name, default in sorted(defaults.items())))
 
 
 def _gelu(source: Source) -> FloatActivation:
@@ -136,7 +135,7 @@ def _gelu(source: Source) -> FloatActivation:
 def _clip(source: Source) -> FloatActivation:
     """The bounds are attributes before opset 11; an absent one is the end of the type, which is finite for floats."""
     if source.node.version < 11:
-        return _plain("Clip", min=-LARGEST_FLOAT, max=LARGEST_FLOAT)(source)
+        return FloatActivation("Clip", (source.real("min", -LARGEST_FLOAT), source.real("max", LARGEST_FLOAT)))
     dtype = source.tensor(0).dtype
     ends = (dtype.low, dtype.high) if dtype.is_code else (-LARGEST_FLOAT, LARGEST_FLOAT)
     return FloatActivation("Clip", (source.number(1, ends[0]), source.number(2, ends[1])))
@@ -144,23 +143,14 @@ def _clip(source: Source) -> FloatActivation:
 
 FUNCTIONS: Mapping[tuple[str, str], Callable[[Source], FloatActivation]] = {
     **{
-        ("", kind): _plain(kind)
-        for kind in (
-            *("Abs", "Ceil", "Cos", "Erf", "Exp", "Floor", "HardSwish", "Log", "Mish", "Neg", "Reciprocal", "Relu"),
-            *("Round", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh"),
-        )
+        ("", kind): _plain
+        for kind in """Abs Ceil Celu Cos Elu Erf Exp Floor HardSigmoid HardSwish LeakyRelu Log Mish Neg Reciprocal Relu
+        Round Selu Shrink Sigmoid Sign Sin Softplus Softsign Sqrt Tanh ThresholdedRelu""".split()
     },
-    ("", "Celu"): _plain("Celu", alpha=1.0),
     ("", "Clip"): _clip,
-    ("", "Elu"): _plain("Elu", alpha=1.0),
     ("", "Gelu"): _gelu,
-    ("", "HardSigmoid"): _plain("HardSigmoid", alpha=0.2, beta=0.5),
-    ("", "LeakyRelu"): _plain("LeakyRelu", alpha=0.01),
-    ("", "Selu"): _plain("Selu", **SELU),
-    ("", "Shrink"): _plain("Shrink", bias=0.0, lambd=0.5),
-    ("", "ThresholdedRelu"): _plain("ThresholdedRelu", alpha=1.0),
-    ("com.microsoft", "Gelu"): _plain("Gelu"),
-    ("com.microsoft", "QuickGelu"): _plain("QuickGelu", alpha=1.702),
+    ("com.microsoft", "Gelu"): _gelu,
+    ("com.microsoft", "QuickGelu"): lambda source: FloatActivation("QuickGelu", (source.real("alpha", 1.702),)),
 }
 """Functions of one number, by (domain, op_type), with their parameters."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor
 
@@ -65,20 +65,25 @@ def lower_qlinear_concat(source: Source) -> tuple[Operator, ...]:
     return (*before, Concat(*source.called, tuple(xs), y, source.node.integer("axis", 1) % len(y.shape)))
 
 
+def _taken(name: str, op_type: str, x: Tensor, y: Tensor, along: Mapping[int, Sequence[int]]) -> Slice | Resize:
+    """The elements of x at these places ``along`` axes, all of the others: a Slice where the places are ranges."""
+    places = [along.get(axis, range(size)) for axis, size in enumerate(x.shape)]
+    ranges = [each for each in places if isinstance(each, range)]
+    if len(ranges) < len(places):
+        return Resize(name, op_type, x, y, tuple(map(tuple, places)))
+    return Slice(name, op_type, x, y, tuple(each.start for each in ranges), tuple(each.step for each in ranges))
+
+
 def lower_slice(source: Source) -> Operator:
     """Slice: (data, starts, ends, axes, steps), attributes before opset 10."""
-    shape = source.tensor(0).shape
-    starts, ends = source.integers(1, "starts"), source.integers(2, "ends")
+    shape, starts, ends = source.tensor(0).shape, source.integers(1, "starts"), source.integers(2, "ends")
     assert starts is not None, "a Slice has starts"
-    assert ends is not None, "a Slice has ends"
-    axes = source.integers(3, "axes") or tuple(range(len(starts)))
+    axes = source.integers(3, "axes") or range(len(starts))
     steps = source.integers(4, "steps") or (1,) * len(starts)
-    firsts, strides = [0] * len(shape), [1] * len(shape)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # The ends of a slice are clamped as Python's are, with one exception: steps backwards pass the front with -n-1.
-        firsts[axis] = slice(start, end, step).indices(shape[axis])[0]
-        strides[axis] = step
-    return Slice(*source.ends, tuple(firsts), tuple(strides))
+    parts = map(slice, starts, ends or (), steps)
+    return _taken(
+        *source.ends, {axis % len(shape): range(shape[axis])[part] for axis, part in zip(axes, parts, strict=True)}
+    )
 
 
 def lower_split(source: Source) -> tuple[Operator, ...]:
@@ -88,17 +93,10 @@ def lower_split(source: Source) -> tuple[Operator, ...]:
     lengths = source.integers(1, "split") or split_evenly(x.shape[axis], len(outputs))
     for index, length in enumerate(lengths):
         if outputs[index]:
-            called = (f"{name}.{index}" if index else name, op_type)
-            slices.append(_sliced(*called, x, source.result(index=index), axis, begin, 1))
+            called, part = (f"{name}.{index}" if index else name, op_type), range(begin, begin + length)
+            slices.append(_taken(*called, x, source.result(index=index), {axis: part}))
         begin += length
     return tuple(slices)
-
-
-def _sliced(name: str, op_type: str, x: Tensor, y: Tensor, axis: int, first: int, step: int) -> Slice:
-    """Elements of one axis, from the first on."""
-    starts, steps = [0] * len(x.shape), [1] * len(x.shape)
-    starts[axis], steps[axis] = first, step
-    return Slice(name, op_type, x, y, tuple(starts), tuple(steps))
 
 
 def lower_pad(source: Source) -> Operator:
@@ -112,11 +110,9 @@ def lower_pad(source: Source) -> Operator:
     if mode == "constant":
         value = source.number(2, 0.0) if source.node.version >= 11 else source.real("value", 0.0)
         return Pad(name, op_type, x, y, tuple(before), value)
-    places = tuple(
-        tuple(int(place) for place in OUTSIDE[mode](np.arange(size) - first, length))
-        for size, first, length in zip(y.shape, before, x.shape, strict=True)
-    )
-    return Resize(name, op_type, x, y, places)
+    sizes = zip(y.shape, before, x.shape, strict=True)
+    places = (OUTSIDE[mode](np.arange(size) - first, length).tolist() for size, first, length in sizes)
+    return _taken(name, op_type, x, y, dict(enumerate(places)))
 
 
 OUTSIDE: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
@@ -132,16 +128,13 @@ def lower_gather(source: Source) -> tuple[Operator, ...]:
     if not source.is_constant(1):
         return (Embedding(*source.called, source.tensor(1), source.result(), source.array(0)),)
     (name, op_type, x, y), axis, indices = source.ends, source.axis(0), source.array(1).astype(np.int64)
-    places = tuple(int(place) for place in indices.reshape(-1) % x.shape[axis])
+    places: Sequence[int] = (indices.reshape(-1) % x.shape[axis]).tolist()
+    first, step = places[0] if places else 0, places[1] - places[0] if len(places) > 1 else 1
+    if step and all(later - earlier == step for earlier, later in pairwise(places)):
+        places = range(first, first + step * len(places), step)
     shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
     taken = y if indices.ndim == 1 else source.inner("taken", x.dtype, shape)
-    step = places[1] - places[0] if len(places) > 1 else 1
-    found: Operator
-    if step and all(later - earlier == step for earlier, later in pairwise(places)):
-        found = _sliced(name, op_type, x, taken, axis, places[0] if places else 0, step)
-    else:
-        others = [tuple(range(size)) for size in x.shape]
-        found = Resize(name, op_type, x, taken, (*others[:axis], places, *others[axis + 1 :]))
+    found = _taken(name, op_type, x, taken, {axis: places})
     return (found,) if taken is y else (found, Reshape(name, op_type, taken, y))
 
 
@@ -155,11 +148,12 @@ def lower_tile(source: Source) -> tuple[Operator, ...]:
     # x again and again along every axis on which y is longer.
     x, y = source.tensor(0), source.result()
     shape = (1,) * (len(y.shape) - len(x.shape)) + x.shape
-    places = tuple(tuple(at % size for at in range(length)) for size, length in zip(shape, y.shape, strict=True))
+    sizes = enumerate(zip(shape, y.shape, strict=True))
+    places = {axis: [at % size for at in range(length)] for axis, (size, length) in sizes}
     if shape == x.shape:
-        return (Resize(*source.called, x, y, places),)
+        return (_taken(*source.called, x, y, places),)
     inner = source.inner("of_more_axes", x.dtype, shape)
-    return Reshape(*source.called, x, inner), Resize(*source.called, inner, y, places)
+    return Reshape(*source.called, x, inner), _taken(*source.called, inner, y, places)
 
 
 # Blocks of pixels that become channels, and channels that become blocks of pixels.

@@ -16,7 +16,7 @@ import numpy as np
 from qcgen.infer.facts import integers
 from qcgen.ir.graph import Graph, Node
 from qcgen.ir.types import Q8, DType
-from qcgen.rewrite.quantization import dequantized, quantizer
+from qcgen.rewrite.quantization import CROSSED, dequantized, quantizer
 from qcgen.rewrite.wiring import Change, Steps, Wiring
 
 Perm = tuple[int, ...]
@@ -57,10 +57,6 @@ SUMS = frozenset(
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare".split()
 )
 """Operators whose numbers depend on the order of elements in memory."""
-
-THROUGH = frozenset(("MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"))
-"""Operators behind which the codes in front of a DequantizeLinear are quantized once more."""
-
 
 PASSES = 10
 """How often onnxruntime looks for more to move, at most."""
@@ -158,7 +154,7 @@ def _one_by_one(graph: Graph) -> Iterator[tuple[Node, str, list[str], list[str]]
                 yield node, node.op_type, inputs, [*node.outputs]
             continue
         y = node.outputs[0] if node.outputs else ""
-        if by is None or node.op_type not in THROUGH or y in coded:
+        if by is None or node.op_type not in CROSSED or y in coded:
             yield node, node.op_type, inputs, [*node.outputs]
             continue
         yield node, node.op_type, inputs, [f"{y} moved", *node.outputs[1:]]
@@ -227,7 +223,7 @@ class _Transpositions:
             while maker is not None and maker.op_type in ("Clip", "Relu") and self._is_read_once(maker):
                 chain.append(maker)
                 maker = self._makers.get(maker.inputs[0])
-            if maker is None or not self._is_read_once(maker) or maker.op_type not in {*FUSED, *THROUGH}:
+            if maker is None or not self._is_read_once(maker) or maker.op_type not in {*FUSED, *CROSSED}:
                 continue
             computed = [name for name in maker.inputs if name and name not in self._constants]
             makers = [self._makers.get(name) for name in computed]

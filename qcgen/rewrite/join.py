@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from qcgen.ir.graph import NEWEST, Attribute, Graph, Node, element_type, number_of
+from qcgen.ir.graph import NEWEST, Graph, Node, element_type, number_of
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import (
     GraphQuantization,
@@ -285,21 +285,13 @@ def write_out_logarithms(wiring: Wiring, node: Node) -> Change | None:
         return None
     if node.attributes.get("noop_with_empty_axes") or wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32:
         return None
-    (x, *axes), steps, is_plain = node.inputs, Steps(wiring, node), node.op_type == "ReduceLogSum"
-
-    def reduced(op_type: str, x: str, keepdims: Attribute) -> str:
-        name = steps.fresh(f"{op_type.lower()}_{len(steps.nodes)}")
-        attributes = {**node.attributes, "keepdims": keepdims}
-        inner = replace(node, name=name, op_type=op_type, inputs=(x, *axes), outputs=(f"{name}_y",))
-        steps.nodes.append(replace(inner, attributes=attributes))
-        return f"{name}_y"
-
-    keepdims, number = node.attributes.get("keepdims", 1), x
-    if not is_plain:
-        number = steps.step("Exp", steps.step("Sub", x, reduced("ReduceMax", x, 1)))
-    total = steps.step("Log", reduced("ReduceSum", number, keepdims), is_last=is_plain)
-    if not is_plain:
-        steps.step("Add", total, reduced("ReduceMax", x, keepdims), is_last=True)
+    (x, *axes), steps = node.inputs, Steps(wiring, node)
+    if node.op_type == "ReduceLogSum":
+        steps.step("Log", steps.again("ReduceSum", x, *axes), is_last=True)
+    else:
+        number = steps.step("Exp", steps.step("Sub", x, steps.again("ReduceMax", x, *axes, keepdims=1)))
+        total = steps.step("Log", steps.again("ReduceSum", number, *axes))
+        steps.step("Add", total, steps.again("ReduceMax", x, *axes), is_last=True)
     return steps.change()
 
 
@@ -514,13 +506,13 @@ def join_double_pairs(wiring: Wiring, node: Node) -> Change | None:
     common = _common(by, then)
     if common is None:
         return None
-    names = tuple(wiring.fresh(f"{node.name}_{role}") for role in ("scale", "zero_point"))
-    constants: Mapping[str, Array] = dict(zip(names, common, strict=True))
+    steps = Steps(wiring, node)
+    names = steps.constant("scale", common[0]), steps.constant("zero_point", common[1])
     nodes = (
         replace(first, inputs=(first.inputs[0], *names)),
         *(replace(each, inputs=(first.outputs[0], *names)) for each in last_joined),
     )
-    return Change(node, nodes, remove=(first, second, *last), constants=constants)
+    return Change(node, nodes, remove=(first, second, *last), constants=steps.constants)
 
 
 def _of_pairs(wiring: Wiring, quantize: Node, readers: tuple[Node, ...]) -> GraphQuantization | None:

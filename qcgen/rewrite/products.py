@@ -93,17 +93,13 @@ def join_matmul_add(wiring: Wiring, node: Node) -> Change | None:
         return Change(add, (Node(node.name, "Gemm", "", (a, b, bias), add.outputs, {}),), remove=(node,))
     if rows.fixed_shape is None:
         return None
-    matrix, product, to_rows, back = (
-        wiring.fresh(f"{node.name}_{role}") for role in ("matrix", "product", "matrix_shape", "shape")
-    )
-    shapes = (-1, rows.fixed_shape[-1]), (*rows.fixed_shape[:-1], w[1])
-    constants = {name: np.array(shape, np.int64) for name, shape in zip((to_rows, back), shapes, strict=True)}
-    nodes = (
-        Node(wiring.fresh(f"{matrix}_reshape"), "Reshape", "", (a, to_rows), (matrix,), {}),
-        Node(node.name, "Gemm", "", (matrix, b, bias), (product,), {}),
-        Node(wiring.fresh(f"{product}_reshape"), "Reshape", "", (product, back), add.outputs, {}),
-    )
-    return Change(add, nodes, remove=(node,), constants=constants)
+    steps, shape = Steps(wiring, node), np.array([*rows.fixed_shape[:-1], w[1]], np.int64)
+    to_rows = steps.constant("matrix_shape", np.array([-1, rows.fixed_shape[-1]], np.int64))
+    matrix, product = steps.step("Reshape", a, to_rows, role="matrix_reshape"), steps.fresh("product")
+    gemm = Node(node.name, "Gemm", "", (matrix, b, bias), (product,), {})
+    back = product, steps.constant("shape", shape)
+    reshape = Node(steps.fresh("product_reshape"), "Reshape", "", back, add.outputs, {})
+    return Change(add, (*steps.nodes, gemm, reshape), remove=(node,), constants=steps.constants)
 
 
 def add_behind_gemm(wiring: Wiring, node: Node) -> Change | None:
@@ -115,9 +111,7 @@ def add_behind_gemm(wiring: Wiring, node: Node) -> Change | None:
     if wiring.graph.dtype(node.inputs[0]) is not DType.FLOAT32 or (has_bias if has_weights else alpha != 1):
         return None
     steps = Steps(wiring, node)
-    attributes = {name: value for name, value in node.attributes.items() if name != "beta"}
-    product = steps.fresh("step_0")
-    steps.nodes.append(Node(steps.fresh("gemm_0"), "Gemm", "", node.inputs[:2], (product,), attributes))
+    product = steps.again("Gemm", *node.inputs[:2], beta=1.0)
     if beta != 1:
         addend = steps.step("Mul", addend, steps.constant("beta", np.asarray(beta, np.float32)))
     steps.step("Add", product, addend, is_last=True)
@@ -162,10 +156,9 @@ def widen_vectors(wiring: Wiring, node: Node) -> Change | None:
             operands[axis] = steps.step("Unsqueeze", name, steps.constant(f"axis_{axis}", np.array([axis], np.int64)))
     if shape is None or tuple(operands) == node.inputs:
         return None
-    product, reshape = wiring.fresh(f"{node.name}_product"), wiring.fresh(f"{node.name}_reshape")
+    product, to = steps.fresh("product"), steps.constant("shape", np.array(shape, np.int64))
     steps.nodes.append(replace(node, inputs=tuple(operands), outputs=(product,)))
-    to = steps.constant("shape", np.array(shape, np.int64))
-    steps.nodes.append(Node(reshape, "Reshape", "", (product, to), node.outputs, {}))
+    steps.step("Reshape", product, to, is_last=True, role="reshape")
     return steps.change()
 
 

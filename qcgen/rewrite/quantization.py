@@ -309,30 +309,29 @@ def _data_inputs(node: Node) -> tuple[str, ...]:
 
 
 def _on_codes(
-    wiring: Wiring, node: Node, inputs: tuple[str, ...], outputs: tuple[str, ...], quantization: GraphQuantization
-) -> tuple[Node, Mapping[str, Array]] | None:
-    """A movement, Relu or Clip on codes of this meaning, with its constants; None where it has no such form.
+    wiring: Wiring, steps: Steps, node: Node, inputs: tuple[str, ...], outputs: tuple[str, ...], by: GraphQuantization
+) -> Node | None:
+    """A movement, Relu or Clip on codes of this meaning, its constants in ``steps``; None where it has no such form.
 
     ``inputs`` take the place of the data inputs. Quantizing before it gives what quantizing behind it gave.
     """
     clamp = clamp_of(wiring, node)
     if clamp is not None:
-        names = tuple(wiring.fresh(f"{node.name}_{end}") for end in ("low", "high"))
-        ends = (np.array(code, quantization.dtype.numpy) for code in clamp.codes(quantization))
-        return Node(node.name, "Clip", "", (inputs[0], *names), outputs[:1], {}), dict(zip(names, ends, strict=True))
+        low, high = (np.array(code, by.dtype.numpy) for code in clamp.codes(by))
+        ends = steps.constant("low", low), steps.constant("high", high)
+        return Node(node.name, "Clip", "", (inputs[0], *ends), outputs[:1], {})
     if not is_movement(node):
         return None
     moved = replace(node, inputs=(*inputs, *node.inputs[len(inputs) :]), outputs=outputs)
     if not _fills(node):
-        return moved, {}
+        return moved
     value = _number(wiring, node, 2, "value", 0.0)
     if value is None or np.isnan(value):
         return None
-    code = quantization.codes(np.array(value, np.float32))
+    code = by.codes(np.array(value, np.float32))
     if len(node.inputs) == 1:
-        return replace(moved, attributes={**node.attributes, "value": float(code)}), {}
-    name = wiring.fresh(f"{node.name}_value")
-    return replace(moved, inputs=(*moved.inputs[:2], name, *moved.inputs[3:])), {name: code}
+        return replace(moved, attributes={**node.attributes, "value": float(code)})
+    return replace(moved, inputs=(*moved.inputs[:2], steps.constant("value", code), *moved.inputs[3:]))
 
 
 def _fills(node: Node) -> bool:
@@ -355,9 +354,10 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     found, source = quantizer(wiring, node.outputs[0]), dequantized(wiring, node.input(0))
     if found is None or (node.op_type in CHOICES and source is not None and source.quantization.is_per_tensor):
         return None
-    quantize, by = found
+    (quantize, by), steps = found, Steps(wiring, node)
     by_source = {name: wiring.fresh(f"{name}_quantized") for name in _data_inputs(node)}
-    moved = _on_codes(wiring, node, tuple(by_source[name] for name in _data_inputs(node)), quantize.outputs, by)
+    codes = tuple(by_source[name] for name in _data_inputs(node))
+    moved = _on_codes(wiring, steps, node, codes, quantize.outputs, by)
     if moved is None or (clamp is not None and _may_be_nan(wiring, node.input(0))):
         return None
     # In onnxruntime a QuantizeLinear stays behind a node that is not CROSSED, or that clamps codes, so that what is in
@@ -377,7 +377,7 @@ def quantize_earlier(wiring: Wiring, node: Node) -> Change | None:
     # On through all movements at once; a clamp may become part of what is in front of it, and waits for that.
     before = (wiring.producers.get(source) for source in by_source)
     again = tuple(maker.name for maker in before if maker is not None and is_movement(maker))
-    return Change(node, (*earlier, moved[0]), remove=(quantize,), constants=moved[1], again=again)
+    return Change(node, (*earlier, moved), remove=(quantize,), constants=steps.constants, again=again)
 
 
 def name_clamped(wiring: Wiring, node: Node) -> Change | None:
@@ -456,8 +456,8 @@ def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
     if after is None:
         return None
     codes = tuple(wiring.fresh(f"{name}_quantized") if name else "" for name in node.outputs)
-    inputs = tuple(source.codes for source in sources if source is not None)
-    moved = _on_codes(wiring, node, inputs, codes, first.quantization)
+    inputs, steps = tuple(source.codes for source in sources if source is not None), Steps(wiring, node)
+    moved = _on_codes(wiring, steps, node, inputs, codes, first.quantization)
     if moved is None:
         return None
     attributes: Mapping[str, int] = {} if after.axis is None else {"axis": after.axis}
@@ -467,7 +467,7 @@ def dequantize_later(wiring: Wiring, node: Node) -> Change | None:
         Node(name, "DequantizeLinear", "", (x, *after.names), (y,), attributes, in_float=in_float)
         for name, x, y in pairs
     )
-    return Change(node, (moved[0], *later), constants=moved[1])
+    return Change(node, (moved, *later), constants=steps.constants)
 
 
 PADDED = frozenset({"AveragePool", "Conv", "MaxPool"})

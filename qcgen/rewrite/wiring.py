@@ -54,44 +54,40 @@ class Wiring:
         self.producers: dict[str, Node] = {}
         self.readers: dict[str, tuple[Node, ...]] = {}
         self._inputs = frozenset(graph.inputs)
-        # A list of nodes for each node at the start: what stands in its place now. By name, in which list a node is.
-        self._places: list[list[Node]] = []
-        self._place_of: dict[str, int] = {}
+        # By name: of which node at the start a node has taken the place, and after how many others.
+        self._places: dict[str, tuple[int, int]] = {}
+        self._count = 0
         for place, node in enumerate(graph.nodes):
-            self._places.append([])
             self._add(node, place)
             for name in node.inputs:
                 self.readers[name] = (*self.readers.get(name, ()), node)
 
     def _add(self, node: Node, place: int) -> None:
-        self._places[place].append(node)
-        self._place_of[node.name] = place
+        self._count += 1
+        self._places[node.name] = place, self._count
         self.nodes[node.name] = node
         self.producers.update((name, node) for name in node.outputs if name)
 
     def _read(self, name: str, readers: Iterable[Node]) -> None:
         """Notes who reads a tensor, in the order of the nodes."""
-        self.readers[name] = tuple(sorted(readers, key=self._position))
+        self.readers[name] = tuple(sorted(readers, key=self._place))
         if not self.readers[name]:
             del self.readers[name]
 
-    def _position(self, node: Node) -> tuple[int, int]:
-        place = self._place_of[node.name]
-        return place, next(index for index, other in enumerate(self._places[place]) if other is node)
+    def _place(self, node: Node) -> tuple[int, int]:
+        return self._places[node.name]
 
     def _remove(self, node: Node) -> None:
         for name in dict.fromkeys(node.inputs):
             self._read(name, [other for other in self.readers[name] if other is not node])
-        place = self._places[self._place_of.pop(node.name)]
-        place[:] = [other for other in place if other is not node]
-        del self.nodes[node.name]
+        del self.nodes[node.name], self._places[node.name]
         for name in node.outputs:
             if self.producers.get(name) is node:
                 del self.producers[name]
 
     def make(self, change: Change) -> None:
         """Does what a pattern proposes."""
-        place = self._place_of[change.anchor.name]
+        place, _ = self._places[change.anchor.name]
         for name in dict.fromkeys([change.anchor.name, *(node.name for node in change.remove)]):
             self._remove(self.nodes[name])
         for node in change.nodes:
@@ -107,8 +103,7 @@ class Wiring:
     def _rename(self, node: Node, old: str, new: str) -> None:
         """Lets a node read another tensor, at the same place."""
         renamed = replace(node, inputs=tuple(new if name == old else name for name in node.inputs))
-        place, index = self._position(node)
-        self._places[place][index] = self.nodes[node.name] = renamed
+        self.nodes[node.name] = renamed
         for name in dict.fromkeys((*node.inputs, *renamed.inputs)):
             others = [other for other in self.readers.get(name, ()) if other is not node]
             self._read(name, [*others, *[renamed] * renamed.inputs.count(name)])
@@ -117,8 +112,7 @@ class Wiring:
     def changed(self) -> Graph:
         """The graph with all changes."""
         origin = self.graph.origin and replace(self.graph.origin, aliases=self._aliases)
-        nodes = tuple(node for place in self._places for node in place)
-        return replace(self.graph, nodes=nodes, origin=origin)
+        return replace(self.graph, nodes=tuple(sorted(self.nodes.values(), key=self._place)), origin=origin)
 
     def constant(self, name: str) -> Array | None:
         """The elements of a tensor, None if they are not known."""
@@ -205,6 +199,12 @@ class Steps:
         written = self._node.operator if name == self._node.name and op_type != self._node.operator else ""
         self.nodes.append(Node(name, op_type, "", inputs, (output,), attributes, written=written))
         return output
+
+    def again(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
+        """Adds a node with the attributes of the one that is replaced, but these."""
+        name = self.step(op_type, *inputs)
+        self.nodes[-1] = replace(self.nodes[-1], attributes={**self._node.attributes, **attributes})
+        return name
 
     def dequantized(self, role: str, x: str, scale: Array, zero_point: Array, axis: int = 1) -> str:
         """Adds a DequantizeLinear of a tensor."""

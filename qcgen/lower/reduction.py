@@ -290,7 +290,7 @@ def _over_rows(
         return (rows(x, y),)
     perm = tuple(rank - 1 if i == axis else axis if i == rank - 1 else i for i in range(rank))
     shape = (prod(x.shape[:axis]), prod(x.shape[axis:])) if is_flat else tuple(x.shape[i] for i in perm)
-    inside, result = source.reshaped("rows", x, shape), source.reshaped("softmax", y, shape)
+    inside, result = source.reshaped("rows", x, shape), source.reshaped("result", y, shape)
     if is_flat:
         return (Reshape(*called, x, inside), rows(inside, result), Reshape(*called, result, y))
     return (Transpose(*called, x, inside, perm), rows(inside, result), Transpose(*called, result, y, perm))
@@ -316,15 +316,10 @@ def lower_layer_norm(source: Source) -> tuple[Operator, ...]:
         or not _are_emulated(source, (x, y), x.shape[axis:])
     ):
         x, y, is_joined = source.tensor(0), source.result(), _is_joined(source.node, source.graph)
-    y, called = y or source.result(), source.called
-    row = x.shape[axis:]
+    y, row = y or source.result(), x.shape[axis:]
     scale, bias = _spread(source, 1, row), _spread(source, 2, row) if source.has(2) else None
-    norm = LayerNorm(*called, x, y, scale, bias, source.real("epsilon", 1e-5), is_joined, is_centered)
-    if len(row) == 1:
-        return (norm,)
-    shape = (prod(x.shape[:axis]), prod(row))
-    rows, result = source.reshaped("rows", x, shape), source.reshaped("normal", y, shape)
-    return (Reshape(*called, x, rows), replace(norm, x=rows, y=result), Reshape(*called, result, y))
+    norm = LayerNorm(*source.called, x, y, scale, bias, source.real("epsilon", 1e-5), is_joined, is_centered)
+    return _over_rows(source, x, y, axis, True, lambda x, y: replace(norm, x=x, y=y))
 
 
 def _are_emulated(source: Source, codes: tuple[Tensor | None, ...], row: tuple[int, ...]) -> bool:

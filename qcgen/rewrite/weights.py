@@ -278,15 +278,14 @@ def lower_conv_transpose(wiring: Wiring, node: Node) -> Change | None:
     steps.nodes.append(
         Node(node.name, "Conv", "", tuple(inputs), (image,), attributes, in_float=True, written=node.operator)
     )
-    behind = Steps(wiring, node)
     if spread.phases > 1:
-        image = _interleaved(behind, image, x[0], axes, spread, is_last=not is_cut)
+        image = _interleaved(steps, image, x[0], axes, spread, is_last=not is_cut)
     if is_cut:
         first = np.array([axis.first for axis in axes], np.int64)
         ends = first, first + [axis.outputs for axis in axes], np.arange(2, 2 + len(axes), dtype=np.int64)
-        named = [behind.constant(role, values) for role, values in zip(("first", "beyond", "axes"), ends, strict=True)]
-        behind.step("Slice", image, *named, is_last=True, role="cut")
-    return Change(node, (*steps.nodes, *behind.nodes), constants={**steps.constants, **behind.constants})
+        named = [steps.constant(role, values) for role, values in zip(("first", "beyond", "axes"), ends, strict=True)]
+        steps.step("Slice", image, *named, is_last=True, role="cut")
+    return steps.change()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -79,9 +80,14 @@ def _codes(source: Source, index: int, scale: int) -> GateWeights:
     array = source.array(index).swapaxes(1, 2)
     shape = (array.shape[0], len(GATES["lstm"]), array.shape[1] // len(GATES["lstm"]))
     zero = _for_each(source.array(scale + 1) if source.has(scale + 1) else np.zeros(1, np.int8), shape)
-    codes = array.reshape(*shape, array.shape[2]).astype(np.int16) - zero[..., None].astype(np.int16)
-    is_int8 = codes.min() >= DType.INT8.low and codes.max() <= DType.INT8.high
-    return GateWeights(codes.astype(np.int8 if is_int8 else np.int16), _for_each(source.array(scale), shape))
+    return GateWeights(_less(array.reshape(*shape, array.shape[2]), zero), _for_each(source.array(scale), shape))
+
+
+def _less(codes: Array, zero_point: Array) -> Array:
+    """Codes less their zero points, (...) of (..., n): int8 if they fit, else int16."""
+    differences = codes.astype(np.int16) - zero_point[..., None].astype(np.int16)
+    is_int8 = differences.min() >= DType.INT8.low and differences.max() <= DType.INT8.high
+    return np.asarray(differences.astype(np.int8) if is_int8 else differences)
 
 
 def _for_each(values: Array, shape: tuple[int, int, int]) -> Array:
@@ -115,14 +121,11 @@ def _weights(source: Source, index: int, kind: str) -> GateWeights:
         return GateWeights(array.reshape(*shape, array.shape[2]))
     scale, zero_point = (
         np.broadcast_to(parameter.reshape((1, -1) if found.axis else (-1, 1)), array.shape[:2])
-        for parameter in (found.scale, found.zero_point.astype(np.int32))
+        for parameter in (found.scale, found.zero_point)
     )
-    codes, one = found.codes, int(zero_point[0, 0])
-    differences = codes.astype(np.int32) - zero_point[..., None]
-    if differences.min() >= DType.INT8.low and differences.max() <= DType.INT8.high:
-        codes, one = differences.astype(np.int8), 0
-    elif (zero_point != one).any():
-        codes, one = differences.astype(np.int16), 0
+    codes, one = _less(found.codes, zero_point), 0
+    if codes.dtype != np.int8 and (zero_point == zero_point[0, 0]).all():
+        codes, one = found.codes, int(zero_point[0, 0])
     return GateWeights(codes.reshape(*shape, array.shape[2]), np.array(scale).reshape(shape), one)
 
 
@@ -175,18 +178,16 @@ class _Outputs:
     def _rows(self, output: str, first: int, count: int, perm: tuple[int, ...]) -> list[Operator]:
         """Some rows of y as an output; one row without its axis, if it is a last state; the batch first, if it is."""
         node, index = self._source.node, self._source.node.outputs.index(output)
-        name, op_type, result = f"{node.name}.{index}", node.op_type, self._source.result(index=index)
+        called, result = (f"{node.name}.{index}", node.op_type), self._source.result(index=index)
         steps: list[tuple[tuple[int, ...], Callable[[Tensor, Tensor], Operator]]] = []
         if count < self.y.shape[0]:
             starts = (first, 0, 0, 0)
-            steps.append(((count, *self._sizes[1:]), lambda x, y: Slice(name, op_type, x, y, starts, (1, 1, 1, 1))))
+            steps.append(((count, *self._sizes[1:]), lambda x, y: Slice(*called, x, y, starts, (1, 1, 1, 1))))
         if output != self._states:
-            steps.append((self._sizes[1:], lambda x, y: Reshape(name, op_type, x, y)))
+            steps.append((self._sizes[1:], lambda x, y: Reshape(*called, x, y)))
         if self._is_batch_first:
-            steps.append((result.shape, lambda x, y: Transpose(name, op_type, x, y, perm)))
-        found, x = list[Operator](), self.y
-        for number, (shape, step) in enumerate(steps, 1):
-            y = result if number == len(steps) else self._source.inner(f"{output} {number}", DType.FLOAT32, shape)
-            found.append(step(x, y))
-            x = y
-        return found
+            steps.append((result.shape, lambda x, y: Transpose(*called, x, y, perm)))
+        inner = (
+            self._source.inner(f"{output} {i}", DType.FLOAT32, shape) for i, (shape, _) in enumerate(steps[:-1], 1)
+        )
+        return [step(*ends) for (_, step), ends in zip(steps, pairwise((self.y, *inner, result)), strict=True)]

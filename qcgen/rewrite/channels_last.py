@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qcgen.infer.facts import integers
-from qcgen.ir.graph import Graph, Node
+from qcgen.ir.graph import NEWEST, Graph, Node
 from qcgen.ir.types import Q8, DType
 from qcgen.rewrite.quantization import CROSSED, dequantized, quantizer
 from qcgen.rewrite.wiring import Change, Steps, Wiring
@@ -106,19 +106,17 @@ def reduce_before(orders: Mapping[str, Perm], wiring: Wiring, node: Node) -> Cha
         return None
     if dequantized(wiring, x.name) is not None and quantizer(wiring, node.outputs[0]) is not None:
         return None  # integers
-    given = integers(wiring.known(node.input(1))) if node.input(1) else node.integers("axes")
-    named = tuple(range(len(perm))) if given is None else given
-    axes = tuple(sorted(perm[axis % len(perm)] for axis in named))
-    steps, keeps_axes = Steps(wiring, node), bool(node.attributes.get("keepdims", 1))
-    source = steps.step("Transpose", x.name, perm=tuple(np.argsort(perm).tolist()))
-    attributes = {key: value for key, value in node.attributes.items() if key != "axes"}
-    inputs = [source]
-    if node.input(1):
+    given, steps = wiring.integers(node, 1, "axes"), Steps(wiring, node)
+    if given is None and node.input(1):
+        return None
+    axes = tuple(sorted(perm[axis % len(perm)] for axis in (range(len(perm)) if given is None else given)))
+    keeps_axes, reduced = bool(node.attributes.get("keepdims", 1)), steps.fresh("before")
+    inputs = [steps.step("Transpose", x.name, perm=tuple(np.argsort(perm).tolist()))]
+    if given is not None:
         inputs.append(steps.constant("axes", np.array(axes, np.int64)))
-    elif given is not None:
-        attributes["axes"] = axes
-    reduced = steps.fresh("before")
-    steps.nodes.append(replace(node, inputs=tuple(inputs), outputs=(reduced,), attributes=attributes))
+    attributes = {key: value for key, value in node.attributes.items() if key != "axes"}
+    reduce = replace(node, inputs=tuple(inputs), outputs=(reduced,), attributes=attributes, version=NEWEST)
+    steps.nodes.append(reduce)
     behind = perm if keeps_axes else without_axes(perm, axes)
     steps.step("Transpose", reduced, perm=behind, is_last=True, role="behind")
     return steps.change()

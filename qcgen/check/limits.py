@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import isinf, prod
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,26 +20,29 @@ MAX_TAPS = 2**14
 """The most elements of a window of codes that are averaged."""
 
 
-def flag(name: str, *values: int) -> Extra:
-    """A rule: an integer attribute has one of these values, the first of them if it is absent."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        value = view.integer(name, values[0])
-        if value not in values:
-            yield view.problem(f"{name} is {value}, but must be {' or '.join(map(str, values))}", f"correct {name}")
-
-    return rule
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def one_of(name: str, *values: str) -> Extra:
-    """A rule: a string attribute has one of these values, the first of them if it is absent."""
+def of_a_node(function: Callable[Concatenate[NodeView, P], T]) -> Callable[P, Callable[[NodeView], T]]:
+    """A function that is told of the node later: rules of several operators differ in the other arguments."""
+    return lambda *args, **kwargs: lambda view: function(view, *args, **kwargs)
 
-    def rule(view: NodeView) -> Iterator[Problem]:
-        value = view.node.attributes.get(name, values[0])
-        if isinstance(value, str) and value not in values:
-            yield view.problem(f"{name} {value!r} is not supported", f"use one of {', '.join(values)}")
 
-    return rule
+@of_a_node
+def flag(view: NodeView, name: str, *values: int) -> Iterator[Problem]:
+    """An integer attribute has one of these values, the first of them if it is absent."""
+    value = view.integer(name, values[0])
+    if value not in values:
+        yield view.problem(f"{name} is {value}, but must be {' or '.join(map(str, values))}", f"correct {name}")
+
+
+@of_a_node
+def one_of(view: NodeView, name: str, *values: str) -> Iterator[Problem]:
+    """A string attribute has one of these values, the first of them if it is absent."""
+    value = view.node.attributes.get(name, values[0])
+    if isinstance(value, str) and value not in values:
+        yield view.problem(f"{name} {value!r} is not supported", f"use one of {', '.join(values)}")
 
 
 def auto_pad_exists(view: NodeView) -> Iterator[Problem]:
@@ -224,48 +228,40 @@ Scales = Callable[[NodeView], list[float | None]]
 """From a node to the scales of its inputs and its output."""
 
 
-def at(*roles: str) -> Scales:
+@of_a_node
+def at(view: NodeView, *roles: str) -> list[float | None]:
     """Those of these names."""
-    return lambda view: [scale_at(view, role) for role in roles]
+    return [scale_at(view, role) for role in roles]
 
 
-def between(count: int) -> Scales:
+@of_a_node
+def between(view: NodeView, count: int) -> list[float | None]:
     """Those of the codes of 8 bits of which the first inputs, ``count``, are dequantized, and of the output."""
-
-    def scales(view: NodeView) -> list[float | None]:
-        graph, codes = view.graph, [view.graph.dequantizer(view.node.input(index)) for index in range(count)]
-        ends = [(node, node.input(0)) for node in codes if node is not None]
-        quantize = graph.quantizer(view.node)
-        ends += [] if quantize is None else [(quantize, quantize.outputs[0])]
-        found = [scale_at(view.beside(node), 1) for node, name in ends if graph.dtype(name) in Q8]
-        return found if len(found) == count + 1 else [None]
-
-    return scales
+    graph, codes = view.graph, [view.graph.dequantizer(view.node.input(index)) for index in range(count)]
+    ends = [(node, node.input(0)) for node in codes if node is not None]
+    quantize = graph.quantizer(view.node)
+    ends += [] if quantize is None else [(quantize, quantize.outputs[0])]
+    found = [scale_at(view.beside(node), 1) for node, name in ends if graph.dtype(name) in Q8]
+    return found if len(found) == count + 1 else [None]
 
 
-def of_codes(rule: Extra) -> Extra:
+@of_a_node
+def of_codes(view: NodeView, rule: Extra) -> Iterator[Problem]:
     """A rule for operators of one input between codes of 8 bits alone."""
-
-    def where(view: NodeView) -> Iterator[Problem]:
-        yield from rule(view) if None not in between(1)(view) else ()
-
-    return where
+    yield from rule(view) if None not in between(1)(view) else ()
 
 
 ScaleRange = Callable[..., str]
 """From a node, and its scales, to what is out of range of the arithmetic of codes, "" if nothing is."""
 
 
-def in_range(what: ScaleRange, scales: Scales, hint: str = RESCALE) -> Extra:
-    """A rule: these scales are in this range."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        found = scales(view)
-        wrong = "" if None in found else what(view, *found)
-        if wrong:
-            yield view.problem(wrong, hint)
-
-    return rule
+@of_a_node
+def in_range(view: NodeView, what: ScaleRange, scales: Scales, hint: str = RESCALE) -> Iterator[Problem]:
+    """These scales are in this range."""
+    found = scales(view)
+    wrong = "" if None in found else what(view, *found)
+    if wrong:
+        yield view.problem(wrong, hint)
 
 
 def sums(_: NodeView, a: float, b: float, y: float) -> str:
@@ -309,13 +305,10 @@ def says_which_softmax(view: NodeView) -> Iterator[Problem]:
         yield view.problem("it has no attribute opset", "add opset, the version of Softmax that is meant")
 
 
-def multiplier_in_range(x: str, w: str, y: str) -> Extra:
-    """A rule: x_scale * w_scale / y_scale is finite in float32, of which these are the names."""
-
-    def rule(view: NodeView) -> Iterator[Problem]:
-        yield from _multiplier(view, f"{x} * {w} / {y}", scale_at(view, x), view.array(w), scale_at(view, y))
-
-    return rule
+@of_a_node
+def multiplier_in_range(view: NodeView, x: str, w: str, y: str) -> Iterator[Problem]:
+    """x_scale * w_scale / y_scale is finite in float32, of which these are the names."""
+    return _multiplier(view, f"{x} * {w} / {y}", scale_at(view, x), view.array(w), scale_at(view, y))
 
 
 def multiplier_between_in_range(view: NodeView) -> Iterator[Problem]:
@@ -323,7 +316,7 @@ def multiplier_between_in_range(view: NodeView) -> Iterator[Problem]:
     x_scale, y_scale = (*between(1)(view), None)[:2]
     weights = view.graph.dequantizer(view.node.input(1))
     w_scale = None if weights is None else view.graph.constants.get(weights.input(1))
-    yield from _multiplier(view, "the product of its scales", x_scale, w_scale, y_scale)
+    return _multiplier(view, "the product of its scales", x_scale, w_scale, y_scale)
 
 
 def _multiplier(

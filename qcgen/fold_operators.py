@@ -42,7 +42,7 @@ def _folded(graph: Graph) -> Graph:
                 graph,
                 nodes=tuple(other for other in graph.nodes if other is not node),
                 constants={**graph.constants, name: result},
-                values={**graph.values, name: Value(name, DType.of(result), tuple(result.shape))},
+                values={**graph.values, name: Value.of(name, result)},
             )
     return graph
 

@@ -28,14 +28,12 @@ def bake(graph: Graph, constants: Mapping[str, Array]) -> Graph:
     problems = [problem for name, array in constants.items() for problem in _bake_problems(graph, name, array)]
     if problems:
         raise ModelRejected(problems)
-    values = {name: Value(name, DType.of(array), array.shape) for name, array in constants.items()}
     digest = sha256(graph.sha256.encode())
     for name, array in sorted(constants.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return replace(
         graph,
         inputs=tuple(name for name in graph.inputs if name not in constants),
-        values={**graph.values, **values},
         constants={**graph.constants, **constants},
         sha256=digest.hexdigest(),
         origin=graph.origin and replace(graph.origin, constants=constants),

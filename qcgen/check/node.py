@@ -153,17 +153,15 @@ class NodeView:
 
     def dtype(self, operand: int | str) -> DType | None:
         """The type of an input, None if it is absent or not known."""
-        array = self.array(operand)
-        return DType.of(array) if array is not None else self.graph.value(self.tensor(operand)).dtype
+        return self.graph.value(self.tensor(operand)).dtype
 
     def shape(self, operand: int | str) -> Shape | None:
         """The shape of an input, None if it is absent or not known."""
-        array = self.array(operand)
-        return tuple(array.shape) if array is not None else self.graph.value(self.tensor(operand)).shape
+        return self.graph.value(self.tensor(operand)).shape
 
     def fixed_shape(self, operand: int | str) -> tuple[int, ...] | None:
         """The shape of an input whose dimensions are all known numbers."""
-        return Value("", None, self.shape(operand)).fixed_shape
+        return self.graph.value(self.tensor(operand)).fixed_shape
 
     def integer(self, name: str, default: int) -> int:
         """An integer attribute; the default if it is absent or malformed."""

@@ -287,7 +287,7 @@ def computed(graph: Graph) -> tuple[Mapping[str, Value], Mapping[str, Problems]]
     values = dict(graph.values)
     results: dict[str, Value] = {}
     problems: dict[str, Problems] = {}
-    values |= {name: value_of(name, array) for name, array in graph.constants.items()}
+    values |= {name: Value.of(name, array) for name, array in graph.constants.items()}
     for node in graph.nodes:
         known, problems[node.name] = told(node, values, graph.constants)
         types = dict(zip(node.outputs, known, strict=False))
@@ -296,11 +296,6 @@ def computed(graph: Graph) -> tuple[Mapping[str, Value], Mapping[str, Problems]]
             results[name] = Value(name, *types[name]) if name in types else declared
             values[name] = _merged(results[name], declared)
     return {**values, **results}, problems
-
-
-def value_of(name: str, array: Array) -> Value:
-    """What is known of a constant."""
-    return Value(name, DType.of(array), tuple(array.shape))
 
 
 def told(
@@ -324,7 +319,7 @@ def told(
 def _merged(first: Value, second: Value) -> Value:
     """What either knows; the first one has precedence where both know something."""
     shape = second.shape if first.shape is None else first.shape
-    if first.shape and second.shape and len(first.shape) == len(second.shape):
+    if first.shape != second.shape and first.shape and second.shape and len(first.shape) == len(second.shape):
         # A size is known better than a name.
         shape = tuple(
             min(a, b, key=lambda dim: (dim is None, isinstance(dim, str)))

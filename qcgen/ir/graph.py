@@ -29,6 +29,11 @@ class Value:
     dtype: DType | None
     shape: tuple[Dim, ...] | None
 
+    @classmethod
+    def of(cls, name: str, array: Array) -> Value:
+        """What is known of a constant."""
+        return cls(name, DType.of(array), tuple(array.shape))
+
     @property
     def fixed_shape(self) -> tuple[int, ...] | None:
         """The shape if every dimension is a known number."""
@@ -275,13 +280,13 @@ class Graph:
         return (is_depthwise and outputs % 4 == 0) or (inputs % 16 == 0 and outputs // group % 16 == 0)
 
     def dtype(self, name: str) -> DType | None:
-        """The element type of a tensor or constant, None if it is not known."""
-        array = self.constants.get(name)
-        return self.value(name).dtype if array is None else DType.of(array)
+        """The element type of a tensor, None if it is not known."""
+        return self.value(name).dtype
 
     def value(self, name: str) -> Value:
-        """What is known of a tensor; an unknown one has neither type nor shape."""
-        return self.values.get(name, Value(name, None, None))
+        """What is known of a tensor, constant or not; an unknown one has neither type nor shape."""
+        array = self.constants.get(name)
+        return self.values.get(name, Value(name, None, None)) if array is None else Value.of(name, array)
 
 
 # ONNX's numbers for element types, as in tensors and in the attribute ``to`` of Cast.

@@ -113,9 +113,6 @@ class Source:
 
 def tensor_of(graph: Graph, name: str, by: Quantization | None = None, layout: Layout | None = None) -> Tensor:
     """A tensor of the graph, whose type and shape are known."""
-    array = graph.constants.get(name)
-    if array is not None:
-        return _quantized(Tensor(name, DType.of(array), tuple(array.shape), layout), by)
     value = graph.value(name)
     assert value.dtype is not None, f"the type of {name!r} is not known"
     assert value.fixed_shape is not None, f"the shape of {name!r} is not known"

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import defs
 
 from qcgen.errors import ModelRejected, Problem
-from qcgen.infer import told, value_of
+from qcgen.infer import told
 from qcgen.ir.graph import Graph, Node, Value
 from qcgen.ir.types import Array, DType
 from qcgen.rewrite.quantization import DOMAINS, are_crossed, by_element
@@ -212,8 +212,7 @@ def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS, 
     that of a model with the graph's constants.
     """
     budget = budget or Budget.of(graph.constants)
-    constants, values, dequantized = dict(graph.constants), dict(graph.values), dict(graph.dequantized)
-    nodes = []
+    constants, dequantized, nodes = dict(graph.constants), dict(graph.dequantized), []
     for node in graph.nodes:
         result = _shape(graph, node)
         if result is None:
@@ -222,10 +221,10 @@ def fold_constants(graph: Graph, folds: Mapping[tuple[str, str], Fold] = FOLDS, 
             nodes.append(node)
             continue
         [name] = node.outputs
-        constants[name], values[name] = result, value_of(name, result)
+        constants[name] = result
         if node.op_type == "DequantizeLinear":
             dequantized[name] = node
-    return replace(graph, nodes=tuple(nodes), constants=constants, values=values, dequantized=dequantized)
+    return replace(graph, nodes=tuple(nodes), constants=constants, dequantized=dequantized)
 
 
 def _shape(graph: Graph, node: Node) -> Array | None:
@@ -246,7 +245,7 @@ def _computed(
     fold = folds.get((node.domain, node.op_type))
     if fold is None or len(node.outputs) != 1 or any(name and name not in constants for name in node.inputs):
         return None
-    types, _ = told(node, {name: value_of(name, constants[name]) for name in node.inputs if name}, constants)
+    types, _ = told(node, {name: Value.of(name, constants[name]) for name in node.inputs if name}, constants)
     value = Value(node.outputs[0], *types[0]) if types else None
     if value is None or not value.name or value.dtype is None or value.fixed_shape is None:
         return None

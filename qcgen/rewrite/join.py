@@ -589,7 +589,7 @@ def _choose(wiring: Wiring, node: Node) -> Change | None:
 
 def _can_be_chosen(wiring: Wiring, condition: str, one: str, other: str) -> bool:
     """Whether two float32 tensors have one shape, which the condition leaves as it is."""
-    shapes = [wiring.shape(name) for name in (condition, one, other)]
+    shapes = [wiring.graph.value(name).fixed_shape for name in (condition, one, other)]
     types = {wiring.graph.dtype(name) for name in (one, other)}
     is_known = types == {DType.FLOAT32} and shapes[1] is not None and shapes[1] == shapes[2]
     return is_known and shapes[0] in ((), (1,)[: len(shapes[1] or ())])

@@ -343,7 +343,8 @@ def _becomes_gemm(wiring: Wiring, node: Node) -> bool:
     add = wiring.only_reader(node.outputs[0])
     if add is None or not add.is_a("Add"):
         return False
-    a, b, addend = (wiring.shape(name) for name in (*node.inputs, add.input_beside(node.outputs[0])))
+    names = (*node.inputs, add.input_beside(node.outputs[0]))
+    a, b, addend = (wiring.graph.value(name).fixed_shape for name in names)
     if not a or b is None or len(b) != 2:
         return False
     return addend == b[1:] or (len(a) == 2 and addend in ((1, b[1]), (a[0], 1), (a[0], b[1])))

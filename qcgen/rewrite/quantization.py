@@ -114,7 +114,8 @@ def quantization_of(wiring: Wiring, node: Node) -> GraphQuantization | None:
     if not np.all(np.isfinite(scale) & (scale > 0)) or (node.input(2) and zero_point is None):
         return None
     if zero_point is None:
-        dtype = _type_without_zero_point(wiring, node)
+        named = element_type(node.integer("output_dtype", 0)) or DType.UINT8
+        dtype = wiring.graph.dtype(node.input(0)) if is_dequantize(node) else named
         if dtype is None or dtype is DType.OTHER:
             return None
         zero_point = np.zeros(scale.shape, dtype.numpy)
@@ -131,22 +132,9 @@ def quantization_of(wiring: Wiring, node: Node) -> GraphQuantization | None:
     )
 
 
-def _type_without_zero_point(wiring: Wiring, node: Node) -> DType | None:
-    if is_dequantize(node):
-        dtype = wiring.graph.value(node.input(0)).dtype
-        constant = wiring.constant(node.input(0))
-        return dtype if constant is None else DType.of(constant)
-    return element_type(node.integer("output_dtype", 0)) or DType.UINT8
-
-
 def _axis(wiring: Wiring, node: Node) -> int:
-    axis, constant, shape = (
-        node.integer("axis", 1),
-        wiring.constant(node.input(0)),
-        wiring.graph.value(node.input(0)).shape,
-    )
-    rank = constant.ndim if constant is not None else None if shape is None else len(shape)
-    return axis + rank if axis < 0 and rank is not None else axis
+    axis, shape = node.integer("axis", 1), wiring.graph.value(node.input(0)).shape
+    return axis + len(shape) if axis < 0 and shape is not None else axis
 
 
 def dequantized(wiring: Wiring, tensor: str) -> Dequantized | None:

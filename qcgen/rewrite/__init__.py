@@ -151,11 +151,9 @@ def _with_pairs_joined(graph: Graph) -> Graph:
 
 def _fused(graph: Graph, patterns: Sequence[Pattern], budget: Budget) -> Graph:
     """The graph in which none of the patterns is left."""
-    while True:
-        changed = next((new for pattern in patterns if (new := apply(graph, pattern)) is not graph), None)
-        if changed is None:
-            return graph
+    while (changed := apply(graph, *patterns)) is not graph:
         graph = _folded(without_unused(changed), FOLDS_AT_FIRST, budget)
+    return graph
 
 
 def _importing(graph: Graph, own_domains: Collection[str]) -> Graph:

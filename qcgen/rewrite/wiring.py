@@ -118,11 +118,6 @@ class Wiring:
         """The elements of a tensor, None if they are not known."""
         return self.graph.constants.get(name)
 
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a tensor, None unless all its dimensions are known."""
-        constant = self.constant(name)
-        return self.graph.value(name).fixed_shape if constant is None else constant.shape
-
     def floats(self, name: str) -> Array | None:
         """The elements of a tensor if they are known, and float32."""
         found = self.constant(name)
@@ -224,20 +219,24 @@ Pattern = Callable[[Wiring, Node], Change | None]
 """From a node to the change that a pattern around it calls for, None if the pattern is not there."""
 
 
-def apply(graph: Graph, pattern: Pattern) -> Graph:
-    """The graph with every occurrence of a pattern changed, looked for once at each of the nodes, and where a change
-    asks for it.
+def apply(graph: Graph, *patterns: Pattern) -> Graph:
+    """The graph with every occurrence of a pattern changed, of the first of these that is there at all.
+
+    It is looked for once at each of the nodes, and where a change asks for it.
     """
     wiring, is_changed = Wiring(graph), False
-    names = [node.name for node in reversed(graph.nodes)]
-    while names:
-        node = wiring.nodes.get(names.pop())
-        change = None if node is None else _change(wiring, node, pattern)
-        if change is not None:
-            wiring.make(change)
-            names += change.again
-            is_changed = True
-    return wiring.changed() if is_changed else graph
+    for pattern in patterns:
+        names = [node.name for node in reversed(graph.nodes)]
+        while names:
+            node = wiring.nodes.get(names.pop())
+            change = None if node is None else _change(wiring, node, pattern)
+            if change is not None:
+                wiring.make(change)
+                names += change.again
+                is_changed = True
+        if is_changed:
+            return wiring.changed()
+    return graph
 
 
 def _change(wiring: Wiring, node: Node, pattern: Pattern) -> Change | None:

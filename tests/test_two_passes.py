@@ -114,9 +114,20 @@ def tokens() -> ModelProto:
     return net.model(net.node("MatMul", x, net.weights(12, 5)))
 
 
+def tall() -> ModelProto:
+    """Windows of more rows than images have, with and without gaps, of as many, and of one more than fit at once."""
+    net = Net(10)
+    x = net.conv_act(net.input(1, 3, 12, 18), 16, (9, 3), dilation=2)
+    x = net.conv_act(net.depthwise(net.conv_act(x, 24, (15, 3)), (13, 5)), 12, (12, 1), pads=[6, 0, 5, 0])
+    return net.model(net.conv(x, 4, 1))
+
+
 NETWORKS = {
     each.__name__: each
-    for each in (separable, residual, normalized, branches, pooled, upsampled, sequence, vectors, tokens)
+    for each in (
+        *(separable, residual, normalized, branches, pooled, upsampled, sequence, vectors, tokens),
+        tall,
+    )
 }
 
 

@@ -284,7 +284,7 @@ def window_stage(op: Conv | MaxPool | AveragePool, step: Arranged, index: int, r
         op,
         x=short(op.x, step.xs[0], window),
         y=short(op.y, step.y, rows),
-        geometry=_rows_geometry(g, window, rows),
+        geometry=rows_geometry(g, window, rows),
     )
     if isinstance(op, Conv) and isinstance(part, Conv):
         sums = accumulator_interval(op)
@@ -293,7 +293,8 @@ def window_stage(op: Conv | MaxPool | AveragePool, step: Arranged, index: int, r
     return Stage(index, part, windows, op.y.name, rows, g.output[0] // rows)
 
 
-def _rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:
+def rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:
+    """The geometry of a call that reads ``window`` rows of an image, none of them outside, and computes ``rows``."""
     return replace(
         g,
         input=(window, *g.input[1:]),

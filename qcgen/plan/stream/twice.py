@@ -6,13 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-import numpy as np
-
+from qcgen.intervals.accumulators import weight_differences, window_sums
 from qcgen.ir.program import (
     AveragePool,
     Concat,
     Conv,
-    ConvGeometry,
     DynamicParameter,
     DynamicQuantize,
     Extremes,
@@ -38,6 +36,7 @@ from qcgen.plan.stream.stages import (
     lies_in_rows,
     mean_stage,
     row_axis,
+    rows_geometry,
     rows_of,
     short,
     window_stage,
@@ -158,9 +157,10 @@ def _stage(steps: Sequence[Arranged], first: int, index: int, constants: Collect
         case FloatOutput():
             convs = (each.op for each in steps[first:index] if isinstance(each.op, Conv))
             conv = next((each for each in convs if each.y.name == step.op.x.name), None)
-            op = None if conv is None else _inside(step.op, step, conv.geometry)
-            stage = None if op is None else _pointwise(step, index, constants, rows)
-            return None if stage is None or op is None else replace(stage, op=_with_rows(op, op.y, step.y, rows))
+            stage = None if conv is None else _pointwise(step, index, constants, rows)
+            if stage is None or conv is None:
+                return None
+            return replace(stage, op=_with_rows(_inside(step.op, step, conv), step.op.y, step.y, rows))
         case FloatBinary() | FloatUnary():
             return _pointwise(step, index, constants, rows)
         case MaxPool() | AveragePool() if _is_divided(step.op.x, step.xs[0], rows) and _is_divided(
@@ -247,23 +247,23 @@ def _sums(step: Arranged, output: FloatOutput, index: int, rows: int) -> Stage |
         return None
     stage = window_stage(op, step, index, rows)
     computed = [each.zero_point.name for each in output.steps if isinstance(each, ZeroPointCorrection)]
-    if stage is None or stage.windows[0].padding is None or not computed:
+    if stage is None or not isinstance(stage.op, Conv) or stage.windows[0].padding is None or not computed:
         return stage
-    return replace(stage, windows=(replace(stage.windows[0], padding=computed[0]),))
+    part = replace(stage.op, accumulator_range=None)  # any code may stand outside
+    return replace(stage, op=part, windows=(replace(stage.windows[0], padding=computed[0]),))
 
 
-def _inside(op: FloatOutput, step: Arranged, g: ConvGeometry) -> FloatOutput | None:
-    """The output step with the sums of a whole window of weights for every row; None if no window is whole."""
-    axis, reach = row_axis(op.y, step.y), (g.kernel[0] - 1) * g.dilations[0]
-    starts = (row * g.strides[0] - g.pads_begin[0] for row in range(g.output[0]))
-    row = next((row for row, start in enumerate(starts) if start >= 0 and start + reach < g.input[0]), None)
-    if row is None:
-        return None
+def _inside(op: FloatOutput, step: Arranged, conv: Conv) -> FloatOutput:
+    """The output step with the sums of a whole window of weights for every row, in the image or not."""
+    axis, g = row_axis(op.y, step.y), conv.geometry
+    one = rows_geometry(g, (g.kernel[0] - 1) * g.dilations[0] + 1, 1)
+    weights = weight_differences(conv).reshape(g.out_channels, g.group_in, -1)
     steps = []
     for each in op.steps:
         if isinstance(each, ZeroPointCorrection):
-            sums = np.take(each.sums, [each.places[axis][row]], axis=axis)
-            places = (*each.places[:axis], (0,) * g.output[0], *each.places[axis + 1 :])
+            shape = (*each.sums.shape[:axis], 1, *each.sums.shape[axis + 1 :])
+            places = (*each.places[:axis], (0,) * len(each.places[axis]), *each.places[axis + 1 :])
+            sums = window_sums(one, weights.sum(axis=1)).reshape(shape)
             each = replace(each, sums=sums, places=places)
         steps.append(each)
     return replace(op, steps=tuple(steps))

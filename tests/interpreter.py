@@ -24,6 +24,7 @@ from qcgen.ir.program import (
     inputs_of,
 )
 from qcgen.ir.types import Layout
+from qcgen.plan.stream.stages import images_of
 
 NOTHING, PADDING = -1, -2
 SUMS = -3  # of no rows; of n rows n below
@@ -193,13 +194,15 @@ class Interpreter:
             self.gather(turn, call, start, done, calls)
             return
         rows = op.y.size * op.y.dtype.bytes // out.row_bytes // calls
+        image, first = divmod(done * rows, calls * rows // images_of(op.y))
         for index, x in enumerate(x for x in inputs_of(op) if x.name not in self.constants):
             at = turn.rows[index]
             tags = self.whole(x).reshape(-1, at.row_bytes)
             if len(tags) == 1:
                 self.expect(self.read(at, 0, tags.size), tags[0], f"{call.symbol}, call {done}, reads {x.name}")
                 continue
-            needed = window(op, done * rows, rows)
+            tags = np.split(tags, images_of(op.y))[image]
+            needed = window(op, first, rows)
             outside = np.full(at.row_bytes, PADDING)
             wanted = np.concatenate([tags[row] if 0 <= row < len(tags) else outside for row in needed])
             found = self.read(at, to if at.row == "to" else start, wanted.size)

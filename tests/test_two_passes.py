@@ -122,11 +122,32 @@ def tall() -> ModelProto:
     return net.model(net.conv(x, 4, 1))
 
 
+def batch() -> ModelProto:
+    """Three images: padded pools, strides, dilations, sums, rows that are repeated and joined; factors of images."""
+    net = Net(11)
+    first = net.conv_act(net.input(3, 2, 20, 12), 8, 3)
+    x = net.max_pool(net.conv_act(first, 16, 3), 3, 2, pads=[1, 1, 1, 1])
+    x = net.add(net.conv(net.conv_act(net.conv_act(x, 16, 3, dilation=2), 16, 1), 16, 3, pads=[2, 0, 0, 2]), x)
+    x = net.concat(net.upsample(net.act(net.depthwise(net.relu(x), 5), "LeakyRelu")), first)
+    x = net.conv_act(net.conv_act(net.having(x, 24), 16, 3, 2), 8, 1)
+    x = net.having(net.node("Mul", net.squeeze_excite(x, 4), net.weights(3, 1, 1, 1)), 8)
+    return net.model(net.mean(net.conv(x, 8, 3)))
+
+
+def sequences() -> ModelProto:
+    """Five sequences, and tokens of them, some of which are products of matrices."""
+    net = Net(12)
+    x = net.conv_act(net.conv_act(net.input(5, 4, 24), 16, (5,)), 24, (3,), 2, pads=[2, 0])
+    x = net.node("Transpose", net.add(net.conv(net.conv_act(x, 24, (1,)), 24, (3,)), x), perm=[0, 2, 1])
+    x = net.node("Tanh", net.node("MatMul", x, net.weights(24, 40)))
+    return net.model(net.node("MatMul", x, net.weights(40, 3)))
+
+
 NETWORKS = {
     each.__name__: each
     for each in (
         *(separable, residual, normalized, branches, pooled, upsampled, sequence, vectors, tokens),
-        tall,
+        *(tall, batch, sequences),
     )
 }
 

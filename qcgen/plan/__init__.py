@@ -211,7 +211,7 @@ def _shared(
     for chain in chains:
         passes = 1 if chain.first_pass is None else 2
         for stage in (stage for stage in chain.every_stage if stage.index != COPY):
-            found[stage.index] = replace(rows.work(stage), calls=passes * stage.calls)
+            found[stage.index] = replace(rows.work(stage), calls=passes * stage.calls * stage.images)
     small = {index: work for index, work in enumerate(found) if work is not None and work.setting.optimize == "size"}
     indices = list(small)
     shared = share(list(small.values()), prefix, lambda number: stored.free_bytes(indices[number]))
@@ -368,7 +368,7 @@ def _overlap_of_chain(chain: Chain, places: Mapping[BufferName, Place]) -> Overl
     if not (isinstance(x, InArena) and isinstance(y, InArena)):
         return None
     distance = x.offset - y.offset
-    if distance >= output.rows * output.row_bytes or -distance >= source.rows * source.row_bytes:
+    if distance >= output.bytes or -distance >= source.bytes:
         return None
     if distance < chain.order.distance:
         raise AssertionError(f"rows of {output.name!r} are written over rows of {source.name!r} that are still read")

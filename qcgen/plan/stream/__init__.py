@@ -377,7 +377,8 @@ def _fill(chain: Chain, tensor: RowsName, places: Mapping[BufferName, Place], *,
     kept, row = chain.schedule.kept[tensor], chain.images[tensor].row_bytes
     assert kept.padding is not None, "a tensor without padding is not read outside"
     at = RowsAt(places[tensor], row, 0 if above else "to")
-    meaning = f"{'above' if above else 'below'} {chain.images[tensor].name}"
+    side = "above" if above else "below" if chain.stages[-1].images == 1 else "outside"
+    meaning = f"{side} {chain.images[tensor].name}"
     code = places[kept.padding] if isinstance(kept.padding, str) else kept.padding
     return Fill(meaning, at, kept.above * row if above else row, code)
 

@@ -19,6 +19,7 @@ from qcgen.plan.memory import Buffer, BufferName, CopiedRows, RowsName, alive_at
 from qcgen.plan.stream.schedule import Schedule, schedule
 from qcgen.plan.stream.stages import (
     Stage,
+    images_of,
     lies_in_rows,
     over_old_rows,
     rows_of,
@@ -43,12 +44,21 @@ MOVED = 0.4  # for each byte of the rows that move to the front of their buffer
 
 @dataclass(frozen=True)
 class StreamedImage:
-    """A tensor that can be computed in rows: how many it has, and the bytes of one; ``name`` is that of the model."""
+    """A tensor that can be computed in rows: how many each of its ``images`` has, and the bytes of one.
+
+    ``name`` is that of the model.
+    """
 
     name: str
     dtype: DType
     rows: int
     row_bytes: int
+    images: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Of the whole tensor."""
+        return self.images * self.rows * self.row_bytes
 
 
 @dataclass(frozen=True)
@@ -351,7 +361,8 @@ class Chooser:
         return self._kept[key]
 
     def _heights(self, stages: Sequence[Stage]) -> dict[RowsName, int]:
-        return {stage.y: self._images[stage.y].rows for stage in stages}
+        tensors = (name for stage in stages for name in (stage.y, *(w.tensor for w in stage.windows)))
+        return {name: self._images[name].rows for name in tensors}
 
     def _extra(self, stages: Sequence[Stage]) -> float:
         """Instructions that a chain takes beyond those of its layers computed whole."""
@@ -366,7 +377,7 @@ class Chooser:
                 each += ADDED * self._images[stage.windows[0].tensor].row_bytes
             elif isinstance(stage.op, Conv) and stage.op.geometry.group > 1:
                 each += CHANNEL * stage.op.geometry.out_channels
-            extra += stage.calls * each
+            extra += stage.images * stage.calls * each
         return extra
 
     def _chain(self, piece: _Piece) -> Chain:
@@ -420,8 +431,10 @@ def _images_of(index: int, step: Arranged) -> Iterator[tuple[RowsName, StreamedI
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
-        rows = rows_of(tensor, order) if lies_in_rows(tensor, order) and not is_mean else 1
-        image = StreamedImage(tensor.name, tensor.dtype, rows, tensor.size * tensor.dtype.bytes // rows)
+        is_in_rows = lies_in_rows(tensor, order) and not is_mean
+        rows, images = (rows_of(tensor, order), images_of(tensor)) if is_in_rows else (1, 1)
+        row_bytes = tensor.size * tensor.dtype.bytes // (rows * images)
+        image = StreamedImage(tensor.name, tensor.dtype, rows, row_bytes, images)
         yield tensor.name, image
         yield CopiedRows(tensor.name, index), image
 

@@ -59,8 +59,9 @@ class Schedule:
 def schedule(stages: Sequence[Stage], heights: Mapping[RowsName, int]) -> Schedule | None:
     """Each row of the last stage as soon as it can be, and nothing before it is needed.
 
-    ``heights``: rows of every tensor. Tensors that no stage computes, and the last one, are there as a whole. None if
-    a tensor's rows cannot be kept in such a buffer: two readers overtake each other, or pad with different codes.
+    ``heights``: rows of every tensor, of each image of a batch. Tensors that no stage computes, and the last one, are
+    there as a whole. None if a tensor's rows cannot be kept in such a buffer: two readers overtake each other, or pad
+    with different codes.
     """
     readers = _readers(stages)
     for reading in readers.values():
@@ -118,6 +119,7 @@ class _Simulation:
         self._newest = dict.fromkeys(readers, 0)  # the row behind the newest one
         self._rows = dict(self._above)
         self._done = [0] * len(stages)
+        self._image = 0
         self.missed: RowsName | None = None
         self._actions: list[Action] = []
         self._starts: list[set[tuple[int | None, ...]]] = [set() for _ in stages]
@@ -125,9 +127,12 @@ class _Simulation:
     def run(self) -> bool:
         """Whether every row was there when it was needed."""
         last = len(self._stages) - 1
-        for _ in range(self._stages[last].calls):
-            if not self._call(last):
-                return False
+        for image in range(self._stages[last].images):
+            if image:
+                self._begin(image)
+            for _ in range(self._stages[last].calls):
+                if not self._call(last):
+                    return False
         return all(len(starts) <= 1 for starts in self._starts)
 
     def schedule(self) -> Schedule:
@@ -146,6 +151,13 @@ class _Simulation:
         starts = tuple(next(iter(starts), ()) for starts in self._starts)
         return Schedule(kept, tuple(self._actions), starts, self._storages)
 
+    def _begin(self, image: int) -> None:
+        """All is as it was before the first image of a batch, and rows of padding above stand where others stood."""
+        self._image, self._done = image, [0] * len(self._stages)
+        for tensor, above in self._above.items():
+            self._base[tensor], self._newest[tensor] = -above, 0
+            self._actions += [Action(None, tensor, 0, row) for row in range(above)]
+
     def _call(self, number: int) -> bool:
         stage = self._stages[number]
         starts = [self._done[number] * window.step - window.above for window in stage.windows]
@@ -155,7 +167,10 @@ class _Simulation:
             if not self._provide(tensor, ends[tensor]):
                 return False
         kept = [w.tensor in self._base for w in stage.windows]
-        places = [s - self._base[w.tensor] if k else s for s, w, k in zip(starts, stage.windows, kept, strict=True)]
+        places = [
+            start - self._base[w.tensor] if k else start + self._first_row(w.tensor) * (w.step > 0)
+            for start, w, k in zip(starts, stage.windows, kept, strict=True)
+        ]
         for window, place, is_kept in zip(stage.windows, places, kept, strict=True):
             if place < 0 and is_kept:
                 self.missed = window.tensor  # a row that another reader has dropped
@@ -187,7 +202,11 @@ class _Simulation:
         if tensor in self._base:
             return self._newest[tensor] - self._base[tensor]
         number = self._producers[tensor]
-        return self._done[number] * self._stages[number].rows
+        return self._first_row(tensor) + self._done[number] * self._stages[number].rows
+
+    def _first_row(self, tensor: RowsName) -> int:
+        """That of the image in a tensor that is there as a whole."""
+        return self._image * self._heights[tensor] if self._image else 0
 
     def _end(self, number: int, window: RowWindow, start: int) -> int:
         """The row before which all must be there: what the window reads, and what goes with it unread."""

@@ -52,6 +52,7 @@ class Stage:
     ``front``: the output's rows begin so many bytes before those of the only input and lie over them, if they do.
     ``sums``: bytes that calls add up in, zero at first; then the last call alone writes the output, and ``rows`` is 0.
     ``gathers``: the output is not an image, and every call adds to it what its rows change there.
+    ``images``: of a batch, one behind the other; rows and calls are those of each.
     ``index`` is its step's; ``op`` the operator of one call: its input holds the rows of a window, without padding. A
     stage without an operator copies rows of a tensor that is there as a whole, so that rows of padding can stand beside
     them.
@@ -67,6 +68,7 @@ class Stage:
     front: int | None = None
     sums: int = 0
     gathers: bool = False
+    images: int = 1
 
     @property
     def overwritten(self) -> RowsName | None:
@@ -140,7 +142,7 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
     if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
     copied = CopiedRows(source, windows[0][0].index)
-    copy = Stage(COPY, None, (RowWindow(source, 1, 1, 0, None),), copied, 1, height)
+    copy = Stage(COPY, None, (RowWindow(source, 1, 1, 0, None),), copied, 1, height, images=stages[0].images)
     moved = [
         replace(stage, windows=tuple(replace(w, tensor=copied) if w.tensor == source else w for w in stage.windows))
         for stage in stages
@@ -218,6 +220,11 @@ COPY = -1
 """The index of a stage that copies rows."""
 
 
+def images_of(tensor: Tensor) -> int:
+    """How many images or sequences a batch has; a matrix has rows alone."""
+    return tensor.shape[0] if len(tensor.shape) > 2 else 1
+
+
 def rows_of(tensor: Tensor, order: Order) -> int:
     """How many rows an image has that lies channels last."""
     return tensor.shape[row_axis(tensor, order)]
@@ -231,22 +238,23 @@ def row_axis(tensor: Tensor, order: Order) -> int:
 
 
 def _has_rows(tensor: Tensor, order: Order) -> bool:
-    """Whether this is such an image of codes."""
-    return tensor.dtype.is_quantized and len(tensor.shape) == 4 and lies_in_rows(tensor, order)
+    """Whether this is such an image of codes, a single one."""
+    is_image = tensor.dtype.is_quantized and len(tensor.shape) == 4 and tensor.shape[0] == 1
+    return is_image and lies_in_rows(tensor, order)
 
 
 def lies_in_rows(tensor: Tensor, order: Order) -> bool:
-    """Whether this is an image of one batch whose rows lie one behind the other, channels last.
+    """Whether these are images of a batch whose rows lie one behind the other, channels last.
 
-    Or a sequence, whose rows are its elements, or a matrix.
+    Or sequences, whose rows are their elements, or a matrix.
     """
     if not 2 <= len(tensor.shape) <= 4:
         return False
     if tensor.layout is not None:
-        return tensor.shape[0] == 1 and same(order, stored(tensor, Layout.CHANNELS_LAST), tensor.shape)
+        return same(order, stored(tensor, Layout.CHANNELS_LAST), tensor.shape)
     if len(tensor.shape) == 2:
         return 1 not in tensor.shape
-    return order[0] == 0 and tensor.shape[0] == 1 and 1 not in tensor.shape[1:]
+    return order[0] == 0 and 1 not in tensor.shape[1:]
 
 
 def _last(tensor: Tensor, order: Order) -> Order:
@@ -254,8 +262,8 @@ def _last(tensor: Tensor, order: Order) -> Order:
 
 
 def short(tensor: Tensor, order: Order, rows: int) -> Tensor:
-    """The tensor with so many rows."""
-    shape = list(tensor.shape)
+    """The tensor with so many rows of one image."""
+    shape = [1, *tensor.shape[1:]] if len(tensor.shape) > 2 else list(tensor.shape)
     shape[row_axis(tensor, order)] = rows
     return replace(tensor, shape=tuple(shape))
 
@@ -297,6 +305,7 @@ def rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:
     """The geometry of a call that reads ``window`` rows of an image, none of them outside, and computes ``rows``."""
     return replace(
         g,
+        batch=1,
         input=(window, *g.input[1:]),
         output=(rows, *g.output[1:]),
         pads_begin=(0, *g.pads_begin[1:]),

@@ -33,6 +33,7 @@ from qcgen.plan.stream.stages import (
     MOST_ROWS,
     RowWindow,
     Stage,
+    images_of,
     lies_in_rows,
     mean_stage,
     row_axis,
@@ -92,13 +93,14 @@ def floats_of(steps: Sequence[Arranged], first: int, constants: Collection[str],
             continue
         if isinstance(step.op, Extremes):
             end = index + len(QUANTIZATION)
-            last = _of_roots(_quantization(steps[index:end], index, constants, rows), views)
+            last = _quantization(steps[index:end], index, constants, rows)
+            last = _of_roots(_by_image(last, step, constants), views)
             if stages and last and _is_read_on([*stages, last[0]]) and _is_read_on([*stages, last[1]]):
                 first_pass = RangePass(replace(last[0], gathers=True), (index + 1, index + 2))
                 yield Floats(end, (*stages, last[1]), first_pass)
             break
         stage = None if step.is_view else _stage(steps, first, index, constants, rows)
-        found = _of_roots([] if stage is None else [stage], views)
+        found = [] if stage is None else _of_roots(_by_image([stage], step, constants), views)
         if not found:
             break
         stages += found
@@ -132,8 +134,18 @@ def _of_roots(stages: Sequence[Stage], views: Mapping[RowsName, _View]) -> list[
     ]
 
 
+def _by_image(stages: Sequence[Stage], step: Arranged, constants: Collection[str]) -> list[Stage]:
+    """The stages of a step, image by image; none if it reads rows of more or fewer images than it computes."""
+    other = {*constants, *(window.tensor for stage in stages for window in stage.windows if window.step == 0)}
+    counts = {images_of(x) for x in inputs_of(step.op) if x.name not in other}
+    counts |= set() if isinstance(step.op, Extremes) else {images_of(step.op.y)}
+    return [replace(stage, images=min(counts)) for stage in stages] if len(counts) == 1 else []
+
+
 def _is_read_on(stages: Sequence[Stage]) -> bool:
-    """Whether what each stage computes is read by one behind it, but for the last one's."""
+    """Whether what each stage computes is read by one behind it, of as many images, but for the last one's."""
+    if len({stage.images for stage in stages}) > 1:
+        return False
     names = [{window.tensor for window in stage.windows} for stage in stages]
     return all(any(stage.y in read for read in names[i + 1 :]) for i, stage in enumerate(stages[:-1]))
 
@@ -224,7 +236,10 @@ def _repeated(step: Arranged, index: int, rows: int) -> Stage | None:
     axis, height = row_axis(op.y, step.y), rows_of(op.y, step.y)
     if op.places[axis] != tuple(row // rows for row in range(height)):
         return None
-    places = (*op.places[:axis], (0,) * rows, *op.places[axis + 1 :])
+    if axis and op.places[0] != tuple(range(images_of(op.x))):
+        return None
+    one = op.places if axis == 0 else ((0,), *op.places[1:])
+    places = (*one[:axis], (0,) * rows, *one[axis + 1 :])
     part = replace(op, x=short(op.x, step.xs[0], 1), y=short(op.y, step.y, rows), places=places)
     return Stage(index, part, (RowWindow(op.x.name, 1, 1, 0, None),), op.y.name, rows, height // rows)
 
@@ -234,7 +249,7 @@ def _is_divided(image: Tensor, order: Order, rows: int) -> bool:
     if not lies_in_rows(image, order):
         return False
     height = rows_of(image, order)
-    return height % rows == 0 and rows < height <= MOST_ROWS
+    return height % rows == 0 and rows < height and height * images_of(image) <= MOST_ROWS
 
 
 def _sums(step: Arranged, output: FloatOutput, index: int, rows: int) -> Stage | None:
@@ -242,8 +257,8 @@ def _sums(step: Arranged, output: FloatOutput, index: int, rows: int) -> Stage |
     op = step.op
     assert isinstance(op, Conv)
     g = op.geometry
-    is_small = lies_in_rows(op.x, step.xs[0]) and rows_of(op.x, step.xs[0]) <= MOST_ROWS
-    if g.rank > 2 or g.batch > 1 or not is_small or not _is_divided(op.y, step.y, rows):
+    is_small = lies_in_rows(op.x, step.xs[0]) and rows_of(op.x, step.xs[0]) * images_of(op.x) <= MOST_ROWS
+    if g.rank > 2 or not is_small or not _is_divided(op.y, step.y, rows):
         return None
     stage = window_stage(op, step, index, rows)
     computed = [each.zero_point.name for each in output.steps if isinstance(each, ZeroPointCorrection)]
@@ -275,12 +290,13 @@ def _pointwise(step: Arranged, index: int, constants: Collection[str], rows: int
     image, order = (inputs_of(op)[0], step.xs[0]) if is_read else (op.y, step.y)
     if not _is_divided(image, order, rows):
         return None
-    behind = len(image.shape) - row_axis(image, order)
+    rank = len(image.shape)
+    behind = rank - row_axis(image, order)
     windows = []
     for x, x_order in zip(inputs_of(op), step.xs, strict=True):
         if x.shape == image.shape and lies_in_rows(x, x_order) and x.name not in constants:
             windows.append(RowWindow(x.name, rows, rows, 0, None))
-        elif len(x.shape) >= behind and x.shape[-behind] > 1:
+        elif (len(x.shape) >= behind and x.shape[-behind] > 1) or (len(x.shape) == rank and images_of(x) > 1):
             return None
         elif x.name not in constants:
             windows.append(RowWindow(x.name, 1, 0, 0, None))

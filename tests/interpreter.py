@@ -195,8 +195,9 @@ class Interpreter:
             return
         rows = op.y.size * op.y.dtype.bytes // out.row_bytes // calls
         image, first = divmod(done * rows, calls * rows // images_of(op.y))
-        for index, x in enumerate(x for x in inputs_of(op) if x.name not in self.constants):
-            at = turn.rows[index]
+        read = [x for x in inputs_of(op) if x.name not in self.constants]
+        places = [at for at in turn.rows[:-1] if not isinstance(at.place, Argument) or at.place.symbol in self.memory]
+        for x, at in zip(read, places, strict=True):  # the others are tables
             tags = self.whole(x).reshape(-1, at.row_bytes)
             if len(tags) == 1:
                 self.expect(self.read(at, 0, tags.size), tags[0], f"{call.symbol}, call {done}, reads {x.name}")

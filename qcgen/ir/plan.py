@@ -111,6 +111,11 @@ class Port:
         return self.row_size * self.tensor.dtype.bytes
 
 
+def table_at(symbol: str, prefix: str, options: Options) -> str:
+    """Where a table is, in C: by itself or in the block of weights."""
+    return symbol if options.weights is None else f"{prefix.upper()}_WEIGHTS->{symbol.removeprefix(f'{prefix}_')}"
+
+
 @dataclass(frozen=True)
 class Table:
     """A constant array: ``values`` in C order (its shape is shown in the declaration), ``meaning`` for the comment.

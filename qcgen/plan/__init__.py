@@ -23,6 +23,7 @@ from qcgen.ir.plan import (
     Table,
     TensorMove,
     View,
+    table_at,
 )
 from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import DType, Layout
@@ -160,7 +161,8 @@ class Planner:
                 if step.is_view:
                     planned.append(View(step.op))
                 if index == chain.last:
-                    planned.append(_stream(chain, steps, symbols, works, stored, program, prefix, len(planned)))
+                    named = prefix, len(planned), self.options
+                    planned.append(_stream(chain, steps, symbols, works, stored, program, *named))
             elif work is None or index in stored.done:
                 planned.append(View(step.op))
             else:
@@ -243,7 +245,9 @@ class _RowWorks:
         if key not in self._works:
             assert stage.op is not None, "rows are copied without a kernel"
             step = in_rows(self._steps[stage.index], stage.op)
-            self._works[key] = _work(stage.op, replace(self._setting(step, form), in_rows=True), self._free)
+            setting, read = self._setting(step, form), {window.tensor for window in stage.windows}
+            constants = {name: values for name, values in setting.constants.items() if name not in read}
+            self._works[key] = _work(stage.op, replace(setting, in_rows=True, constants=constants), self._free)
         return self._works[key]
 
     def prepare(self, stage: Stage) -> Prepared:
@@ -261,7 +265,7 @@ def _work(op: Operator, setting: Setting, steps: Mapping[str, FreeStep] | None) 
 
 
 def _places(step: Arranged, index: int, stored: Stored, program: Program) -> list[Place]:
-    inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants]
+    inputs = [x.name for x in inputs_of(step.op) if x.name not in program.constants or x.name in stored.places]
     y = stored.computed.get(step.op.y.name, stored.places[step.op.y.name])
     return [*(stored.places[name] for name in inputs), y, *stored.scratch[index]]
 
@@ -329,7 +333,17 @@ def _stream(
     program: Program,
     prefix: str,
     number: int,
+    options: Options,
 ) -> Stream:
+    tables = {
+        (stage.index, str(w.tensor)): _rows_of(str(w.tensor), program, f"{symbols[stage.index]}_rows_{number}")
+        for stage in chain.stages
+        for number, w in enumerate(stage.windows)
+        if w.tensor in program.constants
+    }
+    places = dict(stored.places)
+    places |= {name: Argument(table_at(each.symbol, prefix, options)) for (_, name), each in tables.items()}
+    stored = replace(stored, places=places)
     calls = {
         stage.index: _in_stage(
             stage,
@@ -351,10 +365,19 @@ def _stream(
             work = works[index]
             assert work is not None, "a scale and a zero point are computed"
             calls[index] = _call(steps[index], symbols[index], work, _places(steps[index], index, stored, program))
+    for (index, _), table in tables.items():
+        calls[index] = replace(calls[index], tables=(*calls[index].tables, table))
     turn = stored.places.get(TurnNumber()) if chain.first == 0 else None
     assert turn is None or isinstance(turn, InArena), "it lies in the arena"
     stream = stream_of(chain, f"{prefix}_{ROWS}_{number}", calls, stored.places, turn)
     return replace(stream, overlap=_overlap_of_chain(chain, stored.places))
+
+
+def _rows_of(name: str, program: Program, symbol: str) -> Table:
+    """A constant whose rows a layer reads one after the other."""
+    values = program.constants[name]
+    c_type = next(x.dtype.c for op in program.operators for x in inputs_of(op) if x.name == name)
+    return Table(symbol, symbol, c_type, values.reshape(-1), f"the operand {name}, a constant, in rows.")
 
 
 def _sums(stage: Stage, stored: Stored) -> list[Place]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from qcgen.ir.context import own
-from qcgen.ir.plan import Call, Field, Plan, SharedFunction, Table
+from qcgen.ir.plan import Call, Field, Plan, SharedFunction, table_at
 from qcgen.render.c_text import comment, int32
 
 _DEFINITION = re.compile(r"^(\w[^;{}()=#]*?)(\w+)\(([^;{}]*)\)\n\{\n(.*?)^\}\n", re.MULTILINE | re.DOTALL)
@@ -88,13 +88,6 @@ def placeable(source: str, prefix: str) -> str:
 # Functions that layers share: each gets the struct of a layer, from which it takes the layer's tables and numbers.
 
 
-def _table_at(plan: Plan, table: Table) -> str:
-    """Where a table is, in C: by itself or in the block of weights."""
-    if plan.options.weights is None:
-        return table.symbol
-    return f"{plan.prefix.upper()}_WEIGHTS->{table.symbol.removeprefix(f'{plan.prefix}_')}"
-
-
 def kept(plan: Plan) -> str:
     """How the struct of a layer is declared: it is constant, unless its tables may lie elsewhere in each call."""
     return f"{plan.prefix.upper()}_CONST_ATTR static const" if plan.options.weights is None else "const"
@@ -121,7 +114,7 @@ def _member(field: Field, prefix: str) -> str:
 def tables_of(plan: Plan, call: Call) -> dict[str, str]:
     """How the text of a call's function names its tables, by their roles."""
     if call.shared is None:
-        return {table.role: _table_at(plan, table) for table in call.tables}
+        return {table.role: table_at(table.symbol, plan.prefix, plan.options) for table in call.tables}
     return {each.name: own(each.name) for each in call.shared.fields if each.is_table}
 
 
@@ -186,7 +179,7 @@ def layer(plan: Plan, call: Call, text: str) -> str:
 def _values(plan: Plan, call: Call) -> Mapping[str, str]:
     """What a layer has for itself, as C; tables that it does not need are left out."""
     assert call.shared is not None
-    tables = {table.role: _table_at(plan, table) for table in call.tables}
+    tables = {table.role: table_at(table.symbol, plan.prefix, plan.options) for table in call.tables}
     values = {each.name: tables.get(each.name) for each in call.shared.fields if each.is_table}
     known = {name: value for name, value in values.items() if value is not None}
     return known | {name: str(number) for name, number in call.numbers.items()}

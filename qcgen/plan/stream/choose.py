@@ -164,7 +164,8 @@ class Chooser:
             for stage in each.every_stage
         ]
         self._packed = {(stage.index, stage.rows): prepare(stage) for stage in every}
-        self._images = {name: image for stage in every for name, image in _images_of(stage.index, steps[stage.index])}
+        self._images = {name: image for stage in every for name, image in _images_of(stage, steps[stage.index])}
+        self._constants = constants
         self._whole = [alive_at(index, buffers) for index in range(len(steps))]
         if pushed is not None:
             self._whole[0] = IMPOSSIBLE
@@ -273,7 +274,7 @@ class Chooser:
         found = schedule(stages, self._heights(stages))
         if found is None:
             return None
-        computed = {stage.y for stage in layer.stages}
+        computed = {stage.y for stage in layer.stages}.union(self._constants)
         read = [str(w.tensor) for stage in layer.stages for w in stage.windows if w.step and w.tensor not in computed]
         chains = [
             Chain(first, layer.end - 1, source, tuple(stages), found, self._images, layer.first_pass)
@@ -362,7 +363,7 @@ class Chooser:
 
     def _heights(self, stages: Sequence[Stage]) -> dict[RowsName, int]:
         tensors = (name for stage in stages for name in (stage.y, *(w.tensor for w in stage.windows)))
-        return {name: self._images[name].rows for name in tensors}
+        return {name: self._images[name].rows for name in tensors if name not in self._constants}
 
     def _extra(self, stages: Sequence[Stage]) -> float:
         """Instructions that a chain takes beyond those of its layers computed whole."""
@@ -427,16 +428,18 @@ class _Way:
         return _Way(cost, max(self.bytes, piece.bytes), (*self.pieces, piece))
 
 
-def _images_of(index: int, step: Arranged) -> Iterator[tuple[RowsName, StreamedImage]]:
+def _images_of(stage: Stage, step: Arranged) -> Iterator[tuple[RowsName, StreamedImage]]:
     """What a step reads and computes, and the copies of rows of what it reads."""
     for tensor, order in ((step.op.y, step.y), *zip(inputs_of(step.op), step.xs, strict=True)):
         is_mean = isinstance(step.op, GlobalAveragePool) and tensor is step.op.y
         is_in_rows = lies_in_rows(tensor, order) and not is_mean
         rows, images = (rows_of(tensor, order), images_of(tensor)) if is_in_rows else (1, 1)
+        if any(window.tensor == tensor.name and window.step for window in stage.windows) and not is_in_rows:
+            rows = stage.calls * stage.rows  # a constant
         row_bytes = tensor.size * tensor.dtype.bytes // (rows * images)
         image = StreamedImage(tensor.name, tensor.dtype, rows, row_bytes, images)
         yield tensor.name, image
-        yield CopiedRows(tensor.name, index), image
+        yield CopiedRows(tensor.name, stage.index), image
 
 
 _Found = TypeVar("_Found")

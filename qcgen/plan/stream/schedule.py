@@ -133,7 +133,8 @@ class _Simulation:
             for _ in range(self._stages[last].calls):
                 if not self._call(last):
                     return False
-        return all(len(starts) <= 1 for starts in self._starts)
+        jumping = {window.tensor for stage in self._stages for window in stage.windows if window.places}
+        return all(len(starts) <= 1 for starts in self._starts) and jumping.isdisjoint(self._base)
 
     def schedule(self) -> Schedule:
         """What the run found."""
@@ -160,7 +161,7 @@ class _Simulation:
 
     def _call(self, number: int) -> bool:
         stage = self._stages[number]
-        starts = [self._done[number] * window.step - window.above for window in stage.windows]
+        starts = [window.start(self._done[number]) for window in stage.windows]
         ends = {w.tensor: self._end(number, w, start) for w, start in zip(stage.windows, starts, strict=True)}
         # The branch that reads furthest ahead first: the other one may then drop rows that both of them read.
         for tensor in sorted(ends, key=lambda tensor: -self._reads_ahead(tensor, ends[tensor])):
@@ -205,8 +206,8 @@ class _Simulation:
         return self._first_row(tensor) + self._done[number] * self._stages[number].rows
 
     def _first_row(self, tensor: RowsName) -> int:
-        """That of the image in a tensor that is there as a whole."""
-        return self._image * self._heights[tensor] if self._image else 0
+        """That of the image in a tensor that is there as a whole; constants are the same for all."""
+        return self._image * self._heights.get(tensor, 0)
 
     def _end(self, number: int, window: RowWindow, start: int) -> int:
         """The row before which all must be there: what the window reads, and what goes with it unread."""

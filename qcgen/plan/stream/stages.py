@@ -34,7 +34,8 @@ class RowWindow:
     """The rows of an input that one call reads: ``rows`` of them, ``step`` further on at each call.
 
     The first call's begin ``above`` rows above the image. ``padding`` is the code of rows outside the image, or the
-    tensor that holds it, None where none is read. What each call reads whole has a ``step`` of 0.
+    tensor that holds it, None where none is read. What each call reads whole has a ``step`` of 0. ``places``: the first
+    row of each call where these are no steps; then the tensor must be there as a whole.
     """
 
     tensor: RowsName
@@ -42,6 +43,11 @@ class RowWindow:
     step: int
     above: int
     padding: int | str | None
+    places: tuple[int, ...] = ()
+
+    def start(self, call: int) -> int:
+        """The first row that a call reads."""
+        return self.places[call] if self.places else call * self.step - self.above
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,7 @@ def with_copied_source(stages: Sequence[Stage], source: str, height: int, *, is_
     where the source is the first input of who reads it: a schedule names a row of the first input only.
     """
     windows = [(stage, window) for stage in stages for window in stage.windows if window.tensor == source]
-    ends = [(stage.calls - 1) * window.step - window.above + window.rows for stage, window in windows]
+    ends = [window.start(stage.calls - 1) + window.rows for stage, window in windows]
     is_first = all(stage.windows[0] == window for stage, window in windows)
     if not is_pushed and is_first and max(ends) <= height and all(window.above == 0 for _, window in windows):
         return list(stages)
@@ -298,7 +304,7 @@ def window_stage(op: Conv | MaxPool | AveragePool, step: Arranged, index: int, r
         sums = accumulator_interval(op)
         part = replace(part, accumulator_range=(sums.lo, sums.hi))  # proved of the whole: rows outside hold padding
     windows = (RowWindow(op.x.name, window, rows * g.strides[0], g.pads_begin[0], padding),)
-    return Stage(index, part, windows, op.y.name, rows, g.output[0] // rows)
+    return Stage(index, part, windows, op.y.name, rows, rows_of(op.y, step.y) // rows)
 
 
 def rows_geometry(g: ConvGeometry, window: int, rows: int) -> ConvGeometry:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from math import prod
 from typing import Any, TypeVar
+
+import numpy as np
 
 from qcgen.intervals.accumulators import weight_differences, window_sums
 from qcgen.ir.program import (
@@ -169,10 +172,8 @@ def _stage(steps: Sequence[Arranged], first: int, index: int, constants: Collect
         case FloatOutput():
             convs = (each.op for each in steps[first:index] if isinstance(each.op, Conv))
             conv = next((each for each in convs if each.y.name == step.op.x.name), None)
-            stage = None if conv is None else _pointwise(step, index, constants, rows)
-            if stage is None or conv is None:
-                return None
-            return replace(stage, op=_with_rows(_inside(step.op, step, conv), step.op.y, step.y, rows))
+            inside = None if conv is None else replace(step, op=_inside(step.op, step, conv))
+            return None if inside is None else _pointwise(inside, index, constants, rows)
         case FloatBinary() | FloatUnary():
             return _pointwise(step, index, constants, rows)
         case MaxPool() | AveragePool() if _is_divided(step.op.x, step.xs[0], rows) and _is_divided(
@@ -184,7 +185,7 @@ def _stage(steps: Sequence[Arranged], first: int, index: int, constants: Collect
         case Concat():
             return _joined(step, index, constants, rows)
         case Resize():
-            return _repeated(step, index, rows)
+            return _taken(step, index, rows)
         case _:
             return None
 
@@ -227,21 +228,25 @@ def _joined(step: Arranged, index: int, constants: Collection[str], rows: int) -
     return Stage(index, replace(op, xs=xs, y=short(op.y, step.y, rows)), windows, op.y.name, rows, calls)
 
 
-def _repeated(step: Arranged, index: int, rows: int) -> Stage | None:
-    """Each row ``rows`` times."""
+def _taken(step: Arranged, index: int, rows: int) -> Stage | None:
+    """Rows at places that are known; those of one call always stand side by side in the same way."""
     op = step.op
     assert isinstance(op, Resize)
     if not _is_divided(op.y, step.y, rows) or not lies_in_rows(op.x, step.xs[0]):
         return None
-    axis, height = row_axis(op.y, step.y), rows_of(op.y, step.y)
-    if op.places[axis] != tuple(row // rows for row in range(height)):
+    axis = row_axis(op.y, step.y)
+    places = np.reshape(op.places[axis], (-1, rows))
+    starts = places.min(axis=1)
+    inside = places[0] - starts[0]
+    if (places - starts[:, None] != inside).any() or (axis and op.places[0] != tuple(range(images_of(op.x)))):
         return None
-    if axis and op.places[0] != tuple(range(images_of(op.x))):
-        return None
-    one = op.places if axis == 0 else ((0,), *op.places[1:])
-    places = (*one[:axis], (0,) * rows, *one[axis + 1 :])
-    part = replace(op, x=short(op.x, step.xs[0], 1), y=short(op.y, step.y, rows), places=places)
-    return Stage(index, part, (RowWindow(op.x.name, 1, 1, 0, None),), op.y.name, rows, height // rows)
+    height, by = int(inside.max()) + 1, int(starts[1] - starts[0])
+    is_even = by > 0 and np.array_equal(starts, np.arange(len(starts)) * by)
+    window = RowWindow(op.x.name, height, by if is_even else 1, 0, None, () if is_even else tuple(starts.tolist()))
+    before = ((0,), *op.places[1:axis]) if axis else ()
+    taken = (*before, tuple(inside.tolist()), *op.places[axis + 1 :])
+    part = replace(op, x=short(op.x, step.xs[0], height), y=short(op.y, step.y, rows), places=taken)
+    return Stage(index, part, (window,), op.y.name, rows, len(starts))
 
 
 def _is_divided(image: Tensor, order: Order, rows: int) -> bool:
@@ -285,37 +290,45 @@ def _inside(op: FloatOutput, step: Arranged, conv: Conv) -> FloatOutput:
 
 
 def _pointwise(step: Arranged, index: int, constants: Collection[str], rows: int) -> Stage | None:
-    """An operator, element by element, on ``rows`` rows a call; what it broadcasts is the same for all of them."""
+    """An operator, element by element, on ``rows`` rows a call; what it broadcasts is the same for all of them.
+
+    But for constants of as many rows, if each of these lies in one piece.
+    """
     op, is_read = step.op, isinstance(step.op, Extremes)
     image, order = (inputs_of(op)[0], step.xs[0]) if is_read else (op.y, step.y)
     if not _is_divided(image, order, rows):
         return None
     rank = len(image.shape)
     behind = rank - row_axis(image, order)
-    windows = []
+    windows: list[RowWindow] = []
+    parts: dict[str, Tensor] = {}
     for x, x_order in zip(inputs_of(op), step.xs, strict=True):
-        if x.shape == image.shape and lies_in_rows(x, x_order) and x.name not in constants:
+        is_tall = len(x.shape) >= behind and x.shape[-behind] > 1
+        if is_tall and x.name in constants and prod(x.shape[:-behind]) == 1:
             windows.append(RowWindow(x.name, rows, rows, 0, None))
-        elif (len(x.shape) >= behind and x.shape[-behind] > 1) or (len(x.shape) == rank and images_of(x) > 1):
+            parts[x.name] = replace(x, shape=(*x.shape[:-behind], rows, *x.shape[len(x.shape) - behind + 1 :]))
+        elif x.shape == image.shape and lies_in_rows(x, x_order) and x.name not in constants:
+            windows.append(RowWindow(x.name, rows, rows, 0, None))
+        elif is_tall or (len(x.shape) == rank and images_of(x) > 1):
             return None
         elif x.name not in constants:
             windows.append(RowWindow(x.name, 1, 0, 0, None))
     calls = rows_of(image, order) // rows
-    return Stage(index, _with_rows(op, image, order, rows), tuple(windows), op.y.name, rows, calls)
+    return Stage(index, _with_rows(op, image, order, rows, parts), tuple(windows), op.y.name, rows, calls)
 
 
 _Op = TypeVar("_Op", bound=Operator)
 
 
-def _with_rows(op: _Op, image: Tensor, order: Order, rows: int) -> _Op:
-    """The operator with so many rows in each of its tensors that has the shape of ``image``."""
+def _with_rows(op: _Op, image: Tensor, order: Order, rows: int, parts: Mapping[str, Tensor]) -> _Op:
+    """The operator with so many rows in each of its tensors that has the shape of ``image``; of others ``parts``."""
     changed: dict[str, Any] = {
-        each.name: short(value, order, rows)
+        each.name: parts[value.name] if value.name in parts else short(value, order, rows)
         for each in fields(op)
-        if isinstance(value := getattr(op, each.name), Tensor) and value.shape == image.shape
+        if isinstance(value := getattr(op, each.name), Tensor) and (value.shape == image.shape or value.name in parts)
     }
     if isinstance(op, FloatOutput):
-        changed["steps"] = tuple(_with_rows(each, image, order, rows) for each in op.steps)
+        changed["steps"] = tuple(_with_rows(each, image, order, rows, parts) for each in op.steps)
     if isinstance(op, ZeroPointCorrection):
         axis = row_axis(image, order)
         changed["places"] = (*op.places[:axis], op.places[axis][:rows], *op.places[axis + 1 :])

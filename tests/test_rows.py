@@ -43,13 +43,14 @@ AIMS = [(network, target, "size") for network in ("residual", "separable") for t
 AIMS += [(network, "cortex-m4", "speed") for network in ("residual", "separable")]
 AIMS += [("wandering", target, "size") for target in ("portable", "cortex-m4")]
 AIMS += [("digits", target, "size") for target in ("portable", "cortex-m4")]
-AIMS += [(network, target, "size") for network in ("expanding", "pooled") for target in TARGETS]
+AIMS += [(network, target, "size") for network in ("expanding", "pooled", "batch") for target in TARGETS]
 AIMS_AT_FIRST = [
     ("residual", "cortex-m4", "size"),
     ("separable", "cortex-m4", "speed"),
     ("wandering", "portable", "size"),
     ("expanding", "portable", "size"),
     ("pooled", "portable", "size"),
+    ("batch", "cortex-m4", "size"),
 ]
 
 
@@ -227,8 +228,12 @@ def test_networks_that_are_no_chain_are_right_in_the_least_arena(network):
     assert verify(least, cases=2, sums=False, flags=("-O0",)).is_right
 
 
-def test_batches_run_whole():
-    assert not artifact("batch", "portable", "least").plan.streams
+def test_batches_run_row_by_row_but_their_rows_are_not_pushed():
+    whole, least = artifact("batch", "portable", None).plan, artifact("batch", "portable", "least").plan
+    assert least.streams
+    assert least.arena_bytes < whole.arena_bytes / 2
+    with pytest.raises(ModelRejected, match="rows are those of one image"):
+        qcgen.compile(NETWORKS["batch"](), layout="nhwc", io="quantized", input="rows")
 
 
 @pytest.mark.parametrize("arena", [0, -1, "most", "0", "-1", "1.5", "", "k", "4 k", "4kB", "1000M", "٤k", 1.5, True])

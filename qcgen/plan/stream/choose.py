@@ -224,7 +224,7 @@ class Chooser:
     def _is_chain(self, source: str, first: int, end: int) -> bool:
         """Whether steps that read ``source`` alone are worth it, or must run so, and may."""
         if source == self._pushed:
-            return self._steps[end - 1].op.y.name not in self._lent
+            return self._steps[end - 1].op.y.name not in self._lent and self._images[source].images == 1
         return end - first > 1
 
     def _ways(self, first: int, end: int, source: str) -> Iterator[_Piece]:

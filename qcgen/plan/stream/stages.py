@@ -89,7 +89,7 @@ class Stage:
 
 
 def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
-    """The operator in calls of ``rows`` rows, None if it cannot run so: rows are those of images of one batch."""
+    """The operator in calls of ``rows`` rows, None if it cannot run so."""
     op, orders = step.op, [*step.xs, step.y]
     if isinstance(op, GlobalAveragePool):
         return _mean_stage(op, step, index) if rows == 1 and not step.is_view else None
@@ -97,14 +97,16 @@ def stage_of(step: Arranged, index: int, rows: int) -> Stage | None:
     if step.is_view or any(not _has_rows(t, order) for t, order in zip(tensors, orders, strict=True)):
         return None
     height = rows_of(op.y, step.y)
-    if height % rows or height == rows or max(map(rows_of, tensors, orders)) > MOST_ROWS:
+    if height % rows or height == rows or max(map(rows_of, tensors, orders)) * images_of(op.y) > MOST_ROWS:
         return None
     match op:
-        case Conv() | MaxPool() if op.geometry.rank == 2 and op.geometry.batch == 1 and op.x.dtype.is_quantized:
-            return window_stage(op, step, index, rows)
+        case Conv() | MaxPool() if op.geometry.rank == 2 and op.x.dtype.is_quantized:
+            stage = window_stage(op, step, index, rows)
+            return None if stage is None else replace(stage, images=images_of(op.y))
         case QuantizedBinary() | Lookup() if all(t.shape == op.y.shape for t in tensors) and len(set(orders)) == 1:
             windows = tuple(RowWindow(t.name, rows, rows, 0, None) for t in inputs_of(op))
-            return Stage(index, _elementwise(op, step.y, rows), windows, op.y.name, rows, height // rows)
+            part = _elementwise(op, step.y, rows)
+            return Stage(index, part, windows, op.y.name, rows, height // rows, images=images_of(op.y))
         case _:
             return None
 
@@ -244,9 +246,8 @@ def row_axis(tensor: Tensor, order: Order) -> int:
 
 
 def _has_rows(tensor: Tensor, order: Order) -> bool:
-    """Whether this is such an image of codes, a single one."""
-    is_image = tensor.dtype.is_quantized and len(tensor.shape) == 4 and tensor.shape[0] == 1
-    return is_image and lies_in_rows(tensor, order)
+    """Whether these are such images of codes."""
+    return tensor.dtype.is_quantized and len(tensor.shape) == 4 and lies_in_rows(tensor, order)
 
 
 def lies_in_rows(tensor: Tensor, order: Order) -> bool:

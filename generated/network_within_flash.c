@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x8e8484f6
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xc29b9f96
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -214,6 +214,19 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_add_odd_s8(i
 #endif
 }
 
+/* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
+static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_pair(int32_t low, int32_t high)
+{
+#if NETWORK_WITHIN_FLASH_DSP
+    int32_t pair;
+
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(pair) : "r"(low), "r"(high));
+    return pair;
+#else
+    return (int32_t)(((uint32_t)low & 0xffffu) | (uint32_t)high << 16);
+#endif
+}
+
 /* The pair of the differences of two pairs, modulo 2^16 (SSUB16). */
 static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_sub(int32_t a, int32_t b)
 {
@@ -289,6 +302,62 @@ static NETWORK_WITHIN_FLASH_INLINE int32_t network_within_flash_dsp_saturate_s8(
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
+}
+
+/* Widens up to eight neighbours to pairs. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_widen_short_s8(const int8_t *x, int32_t elements,
+    int32_t *pairs)
+{
+    NETWORK_WITHIN_FLASH_UNROLLED
+    for (int32_t i = 0; i < elements; i += 4) {
+        if (i + 4 <= elements) {
+            const int32_t word = network_within_flash_dsp_load_word(x + i);
+
+            *pairs++ = network_within_flash_dsp_even_s8(word);
+            *pairs++ = network_within_flash_dsp_odd_s8(word);
+        } else {
+            *pairs++ = network_within_flash_dsp_pair(x[i], i + 1 < elements ? x[i + 1] : 0);
+            if (i + 2 < elements) {
+                *pairs++ = network_within_flash_dsp_pair(x[i + 2], 0);
+            }
+        }
+    }
+}
+
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_add_int16(int32_t x, int32_t z, int32_t word,
+    int32_t *a, int32_t *b)
+{
+    *a = network_within_flash_dsp_dot(x, word, *a);
+    *b = network_within_flash_dsp_dot(z, word, *b);
+}
+
+/* The sums of the next channel for two windows of a few pairs, x and z. Its `count` constants are where sums start,
+   then weights of 8 or 16 bits, then what the output step needs; they are loaded two by two. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_next_channel(const int32_t *x, const int32_t *z,
+    int32_t pairs, int32_t weight_bits, const int32_t **constants, int32_t count, int32_t *words, int32_t *sums)
+{
+    NETWORK_WITHIN_FLASH_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        if (i % 2 == 0 && i + 1 < count) {
+            network_within_flash_dsp_load_two(constants, &words[i], &words[i + 1]);
+        } else if (i % 2 == 0) {
+            words[i] = *(*constants)++;
+        }
+        if (i == 0) {
+            sums[0] = words[0];
+            sums[1] = words[0];
+        } else if (weight_bits == 16 && i <= pairs) {
+            network_within_flash_dsp_add_int16(x[i - 1], z[i - 1], words[i], &sums[0], &sums[1]);
+        } else if (weight_bits == 8 && 2 * i <= pairs + 1) {
+            network_within_flash_dsp_add_int16(x[2 * i - 2], z[2 * i - 2], network_within_flash_dsp_even_s8(words[i]),
+                &sums[0], &sums[1]);
+            if (2 * i <= pairs) {
+                network_within_flash_dsp_add_int16(x[2 * i - 1], z[2 * i - 1],
+                    network_within_flash_dsp_odd_s8(words[i]), &sums[0], &sums[1]);
+            }
+        }
+    }
 }
 
 /* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
@@ -706,46 +775,15 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_y_code(
     return (int8_t)network_within_flash_dsp_saturate_s8(network_within_flash_dsp_high(acc, multiplier) >> 14);
 }
 
-/* network_within_flash_y: stores the outputs of two pixels in a channel. */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_y_two_codes(int32_t a, int32_t b, int32_t multiplier,
-    int8_t *out)
-{
-    enum { NEXT = 4 }; /* the second pixel's output */
-
-    out[0] = network_within_flash_y_code(a, multiplier);
-    out[NEXT] = network_within_flash_y_code(b, multiplier);
-}
-
-/* Widens the elements of a window to pairs. */
-static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_y_widen(const int8_t *x, int32_t *pairs)
-{
-    const int32_t word0 = network_within_flash_dsp_load_word(x);
-    const int32_t word1 = network_within_flash_dsp_load_word(x + 4);
-
-    *pairs++ = network_within_flash_dsp_even_s8(word0);
-    *pairs++ = network_within_flash_dsp_odd_s8(word0);
-    *pairs++ = network_within_flash_dsp_even_s8(word1);
-    *pairs++ = network_within_flash_dsp_odd_s8(word1);
-}
-
 /* The next channel of two pixels: multiplies the pairs of their windows, x and z, with the channel's weights. */
 static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_y_channel(
     const int32_t *x, const int32_t *z, const int32_t **constants, int8_t *out)
 {
-    int32_t a, b, bias, w0, w1, w2, w3, multiplier;
+    int32_t words[6], sums[2];
 
-    network_within_flash_dsp_load_two(constants, &bias, &w0);
-    a = network_within_flash_dsp_dot(x[0], w0, bias);
-    b = network_within_flash_dsp_dot(z[0], w0, bias);
-    network_within_flash_dsp_load_two(constants, &w1, &w2);
-    a = network_within_flash_dsp_dot(x[1], w1, a);
-    b = network_within_flash_dsp_dot(z[1], w1, b);
-    a = network_within_flash_dsp_dot(x[2], w2, a);
-    b = network_within_flash_dsp_dot(z[2], w2, b);
-    network_within_flash_dsp_load_two(constants, &w3, &multiplier);
-    a = network_within_flash_dsp_dot(x[3], w3, a);
-    b = network_within_flash_dsp_dot(z[3], w3, b);
-    network_within_flash_y_two_codes(a, b, multiplier, out);
+    network_within_flash_dsp_next_channel(x, z, 4, 16, constants, 6, words, sums);
+    out[0] = network_within_flash_y_code(sums[0], words[5]);
+    out[4] = network_within_flash_y_code(sums[1], words[5]); /* the second pixel's */
 }
 
 /* All channels of two pixels whose windows start at `first` and `second`. */
@@ -754,12 +792,12 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_y_two_pixels(
 {
     int32_t x[4], z[4];
 
-    network_within_flash_y_widen(first, x);
-    network_within_flash_y_widen(second, z);
-    network_within_flash_y_channel(x, z, &constants, out);
-    network_within_flash_y_channel(x, z, &constants, out + 1);
-    network_within_flash_y_channel(x, z, &constants, out + 2);
-    network_within_flash_y_channel(x, z, &constants, out + 3);
+    network_within_flash_dsp_widen_short_s8(first, 8, x);
+    network_within_flash_dsp_widen_short_s8(second, 8, z);
+    NETWORK_WITHIN_FLASH_UNROLLED
+    for (int32_t c = 0; c < 4; c++) {
+        network_within_flash_y_channel(x, z, &constants, out + c);
+    }
 }
 
 /* y: QLinearConv, kernel 1x1, stride 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x14448ee6
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x9eec055d
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -62,6 +62,16 @@
 #define SHORT_WINDOW_CORTEX_M4_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
 #else
 #define SHORT_WINDOW_CORTEX_M4_OS_INLINE SHORT_WINDOW_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define SHORT_WINDOW_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define SHORT_WINDOW_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define SHORT_WINDOW_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -186,6 +196,62 @@ static SHORT_WINDOW_CORTEX_M4_INLINE int32_t short_window_cortex_m4_dsp_saturate
 #endif
 }
 
+/* Widens up to eight neighbours to pairs. */
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_dsp_widen_short_s8(const int8_t *x, int32_t elements,
+    int32_t *pairs)
+{
+    SHORT_WINDOW_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < elements; i += 4) {
+        if (i + 4 <= elements) {
+            const int32_t word = short_window_cortex_m4_dsp_load_word(x + i);
+
+            *pairs++ = short_window_cortex_m4_dsp_even_s8(word);
+            *pairs++ = short_window_cortex_m4_dsp_odd_s8(word);
+        } else {
+            *pairs++ = short_window_cortex_m4_dsp_pair(x[i], i + 1 < elements ? x[i + 1] : 0);
+            if (i + 2 < elements) {
+                *pairs++ = short_window_cortex_m4_dsp_pair(x[i + 2], 0);
+            }
+        }
+    }
+}
+
+/* Adds the products of two elements of two windows, x and z, with two weights of a channel. */
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_dsp_add_int16(int32_t x, int32_t z, int32_t word,
+    int32_t *a, int32_t *b)
+{
+    *a = short_window_cortex_m4_dsp_dot(x, word, *a);
+    *b = short_window_cortex_m4_dsp_dot(z, word, *b);
+}
+
+/* The sums of the next channel for two windows of a few pairs, x and z. Its `count` constants are where sums start,
+   then weights of 8 or 16 bits, then what the output step needs; they are loaded two by two. */
+static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_dsp_next_channel(const int32_t *x, const int32_t *z,
+    int32_t pairs, int32_t weight_bits, const int32_t **constants, int32_t count, int32_t *words, int32_t *sums)
+{
+    SHORT_WINDOW_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        if (i % 2 == 0 && i + 1 < count) {
+            short_window_cortex_m4_dsp_load_two(constants, &words[i], &words[i + 1]);
+        } else if (i % 2 == 0) {
+            words[i] = *(*constants)++;
+        }
+        if (i == 0) {
+            sums[0] = words[0];
+            sums[1] = words[0];
+        } else if (weight_bits == 16 && i <= pairs) {
+            short_window_cortex_m4_dsp_add_int16(x[i - 1], z[i - 1], words[i], &sums[0], &sums[1]);
+        } else if (weight_bits == 8 && 2 * i <= pairs + 1) {
+            short_window_cortex_m4_dsp_add_int16(x[2 * i - 2], z[2 * i - 2],
+                short_window_cortex_m4_dsp_even_s8(words[i]), &sums[0], &sums[1]);
+            if (2 * i <= pairs) {
+                short_window_cortex_m4_dsp_add_int16(x[2 * i - 1], z[2 * i - 1],
+                    short_window_cortex_m4_dsp_odd_s8(words[i]), &sums[0], &sums[1]);
+            }
+        }
+    }
+}
+
 /*
  * short_window_cortex_m4_conv1: of each channel: its initial accumulator, the bias, less the zero points' share plus
  * an offset of the requantization, times 256, as sums are; weights, two in a word, times 256, as sums are;
@@ -205,42 +271,15 @@ SHORT_WINDOW_CORTEX_M4_CODE_ATTR static inline int8_t short_window_cortex_m4_con
     return (int8_t)short_window_cortex_m4_dsp_saturate_s8(short_window_cortex_m4_dsp_high(acc, multiplier) >> 14);
 }
 
-/* short_window_cortex_m4_conv1: stores the outputs of two pixels in a channel. */
-static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_two_codes(int32_t a, int32_t b,
-    int32_t multiplier, int8_t *out)
-{
-    enum { NEXT = 8 }; /* the second pixel's output */
-
-    out[0] = short_window_cortex_m4_conv1_code(a, multiplier);
-    out[NEXT] = short_window_cortex_m4_conv1_code(b, multiplier);
-}
-
-/* Widens the elements of a window to pairs. */
-static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_widen(const int8_t *x, int32_t *pairs)
-{
-    const int32_t word0 = short_window_cortex_m4_dsp_load_word(x);
-
-    *pairs++ = short_window_cortex_m4_dsp_even_s8(word0);
-    *pairs++ = short_window_cortex_m4_dsp_odd_s8(word0);
-    *pairs++ = short_window_cortex_m4_dsp_pair(x[4], x[5]);
-}
-
 /* The next channel of two pixels: multiplies the pairs of their windows, x and z, with the channel's weights. */
 static SHORT_WINDOW_CORTEX_M4_INLINE void short_window_cortex_m4_conv1_channel(
     const int32_t *x, const int32_t *z, const int32_t **constants, int8_t *out)
 {
-    int32_t a, b, bias, w0, w1, w2, multiplier;
+    int32_t words[5], sums[2];
 
-    short_window_cortex_m4_dsp_load_two(constants, &bias, &w0);
-    a = short_window_cortex_m4_dsp_dot(x[0], w0, bias);
-    b = short_window_cortex_m4_dsp_dot(z[0], w0, bias);
-    short_window_cortex_m4_dsp_load_two(constants, &w1, &w2);
-    a = short_window_cortex_m4_dsp_dot(x[1], w1, a);
-    b = short_window_cortex_m4_dsp_dot(z[1], w1, b);
-    a = short_window_cortex_m4_dsp_dot(x[2], w2, a);
-    b = short_window_cortex_m4_dsp_dot(z[2], w2, b);
-    multiplier = *(*constants)++;
-    short_window_cortex_m4_conv1_two_codes(a, b, multiplier, out);
+    short_window_cortex_m4_dsp_next_channel(x, z, 3, 16, constants, 5, words, sums);
+    out[0] = short_window_cortex_m4_conv1_code(sums[0], words[4]);
+    out[8] = short_window_cortex_m4_conv1_code(sums[1], words[4]); /* the second pixel's */
 }
 
 /* All channels of two pixels whose windows start at `first` and `second`. */
@@ -250,16 +289,12 @@ SHORT_WINDOW_CORTEX_M4_CODE_ATTR static void short_window_cortex_m4_conv1_two_pi
     const int32_t *constants = short_window_cortex_m4_conv1_constants;
     int32_t x[3], z[3];
 
-    short_window_cortex_m4_conv1_widen(first, x);
-    short_window_cortex_m4_conv1_widen(second, z);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 1);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 2);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 3);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 4);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 5);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 6);
-    short_window_cortex_m4_conv1_channel(x, z, &constants, out + 7);
+    short_window_cortex_m4_dsp_widen_short_s8(first, 6, x);
+    short_window_cortex_m4_dsp_widen_short_s8(second, 6, z);
+    SHORT_WINDOW_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < 8; c++) {
+        short_window_cortex_m4_conv1_channel(x, z, &constants, out + c);
+    }
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

@@ -129,6 +129,32 @@ static QCGEN_INLINE void qcgen_dsp_step_int16_1(const int32_t **xs, const int32_
     qcgen_dsp_add_int16(x, z, *(*constants)++, a, b);
 }
 
+/* The sums of the next channel for two windows of a few pairs, x and z. Its `count` constants are where sums start,
+   then weights of 8 or 16 bits, then what the output step needs; they are loaded two by two. */
+static QCGEN_INLINE void qcgen_dsp_next_channel(const int32_t *x, const int32_t *z, int32_t pairs, int32_t weight_bits,
+    const int32_t **constants, int32_t count, int32_t *words, int32_t *sums)
+{
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        if (i % 2 == 0 && i + 1 < count) {
+            qcgen_dsp_load_two(constants, &words[i], &words[i + 1]);
+        } else if (i % 2 == 0) {
+            words[i] = *(*constants)++;
+        }
+        if (i == 0) {
+            sums[0] = words[0];
+            sums[1] = words[0];
+        } else if (weight_bits == 16 && i <= pairs) {
+            qcgen_dsp_add_int16(x[i - 1], z[i - 1], words[i], &sums[0], &sums[1]);
+        } else if (weight_bits == 8 && 2 * i <= pairs + 1) {
+            qcgen_dsp_add_int16(x[2 * i - 2], z[2 * i - 2], qcgen_dsp_even_s8(words[i]), &sums[0], &sums[1]);
+            if (2 * i <= pairs) {
+                qcgen_dsp_add_int16(x[2 * i - 1], z[2 * i - 1], qcgen_dsp_odd_s8(words[i]), &sums[0], &sums[1]);
+            }
+        }
+    }
+}
+
 /* Adds the products of two elements of two windows with two weights each of two channels. */
 static QCGEN_INLINE void qcgen_dsp_add_two_int16(
     int32_t x, int32_t z, const int32_t **constants, int32_t *a, int32_t *b)

@@ -32,6 +32,25 @@ static QCGEN_INLINE void qcgen_dsp_widen_words_s8(const int8_t *x, int32_t count
     }
 }
 
+/* Widens up to eight neighbours to pairs. */
+static QCGEN_INLINE void qcgen_dsp_widen_short_s8(const int8_t *x, int32_t elements, int32_t *pairs)
+{
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < elements; i += 4) {
+        if (i + 4 <= elements) {
+            const int32_t word = qcgen_dsp_load_word(x + i);
+
+            *pairs++ = qcgen_dsp_even_s8(word);
+            *pairs++ = qcgen_dsp_odd_s8(word);
+        } else {
+            *pairs++ = qcgen_dsp_pair(x[i], i + 1 < elements ? x[i + 1] : 0);
+            if (i + 2 < elements) {
+                *pairs++ = qcgen_dsp_pair(x[i + 2], 0);
+            }
+        }
+    }
+}
+
 /* Widens up to four words each of two windows to pairs of both in turn. */
 static QCGEN_INLINE void qcgen_dsp_widen_two_words_s8(const int8_t *a, const int8_t *b, int32_t count, int32_t *pairs)
 {

@@ -24,7 +24,7 @@ from qcgen.kernels.arm_dsp.output import (
 )
 from qcgen.kernels.arm_dsp.segment import Tail
 from qcgen.kernels.arm_dsp.weights import pack_weights
-from qcgen.kernels.arm_dsp.window import ZERO, RemainderPair, window
+from qcgen.kernels.arm_dsp.window import ZERO, window
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput, parameter
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
@@ -43,29 +43,11 @@ CHANNEL_BYTES = 80  # those instructions
 
 
 @dataclass(frozen=True)
-class Product:
-    """Weights that meet a pair: a ``word`` of two, or the bytes of one that the function ``by`` widens to two."""
-
-    pair: int
-    word: str
-    by: str | None
-
-
-@dataclass(frozen=True)
-class Load:
-    """One or two words of a channel's constants, by their names in C, and the products of those that hold weights."""
-
-    names: tuple[str, ...]
-    products: tuple[Product, ...]
-
-
-@dataclass(frozen=True)
 class PixelLoops(Context):
     """The loops over the pixels, two at a time, and through the channels."""
 
     images: Images
     channel_loop: Unrolled  # the loop over the output channels
-    rest_channels: range  # those behind it, counted from where it ends
     axes: tuple[Axis, ...]  # the spatial ones, outermost first
     is_positioned: bool  # windows do not follow each other pixel by pixel
     pixels: int  # of an output image
@@ -85,11 +67,11 @@ class ShortWindowContext(Context):
     y: Outputs
     output: Output
     dsp: FastOutput
-    is_unpacked: bool  # weights are bytes, which are widened
-    words: range  # whole words of a window
-    remainder: tuple[RemainderPair, ...]  # pairs of the elements behind them
-    pairs: range  # all pairs of a window
-    loads: tuple[Load, ...]  # of a channel's constants, with what follows each
+    pairs: int  # of a window
+    weight_bits: int  # 8 or 16
+    words: int  # constants of a channel; of its own
+    multiplier_at: int  # there is a multiplier,
+    offset_at: int  # and an offset
     is_outlined: bool  # a function of its own computes two pixels
     copied_words: int  # constants that are copied to scratch memory first
 
@@ -133,7 +115,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if output.offset != 0 and pairs > KEPT_PAIRS[setting.optimize]:
         # No register is left for an offset that all channels share: it comes with each channel's constants.
         output, tail = replace(output, offset=None), replace(tail, offset=parameter(packed, "offset"))
-    loads = _loads(pairs, tail, is_wide=is_wide)
+    multiplier_at = 1 + (pairs if is_wide else -(-pairs // 2))
+    offset_at = multiplier_at + tail.has_multipliers
     constants = _constants(packed, order if is_wide else planned.order, tail, is_wide=is_wide)
     context = ShortWindowContext(
         conv=described(op),
@@ -142,11 +125,11 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         y=Outputs(op.y.dtype.c, 1, g.out_channels),
         output=output,
         dsp=dsp_output(op, packed),
-        is_unpacked=not is_wide,
-        words=planned.words.copies,
-        remainder=planned.remainder,
-        pairs=range(pairs),
-        loads=loads,
+        pairs=pairs,
+        weight_bits=16 if is_wide else 8,
+        words=offset_at + tail.has_offsets,
+        multiplier_at=multiplier_at,
+        offset_at=offset_at,
         is_outlined=g.batch > 1 or (pairs > KEPT_PAIRS[setting.optimize] and g.out_channels >= APART_CHANNELS),
         copied_words=0,
     )
@@ -159,34 +142,30 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         access=access,
         passes=passes_by_two(g),
         copying=replace(context, copied_words=constants.values.size),
+        folded=_operations(context),
     )
+
+
+def _operations(context: ShortWindowContext) -> dict[str, float]:
+    """Instructions, about, of what is written out: the channels of both places that have some, and a window's pairs."""
+    loop = context.loops.channel_loop
+    written, places = loop.unroll + loop.rest, 2 if loop.count > 1 and loop.rest else 1
+    channel = 8 + 4.3 * context.pairs + (5 if context.weight_bits == 8 else 0)
+    return {"channel": channel * written / places, "dsp_widen_short": 3.0 * context.pairs}
 
 
 def _pixel_loops(g: ConvGeometry, setting: Setting) -> PixelLoops:
     most = min(MAX_UNROLL[setting.optimize], setting.target.loop_bytes // CHANNEL_BYTES)
-    pixels, loop = prod(g.output), unrolled(g.out_channels, most, most)
-    first_rest = loop.unroll if loop.count == 1 else 0  # behind a loop, the place of the outputs has moved on
+    pixels = prod(g.output)
     return PixelLoops(
         images=images(g),
-        channel_loop=loop,
-        rest_channels=range(first_rest, first_rest + loop.rest),
+        channel_loop=unrolled(g.out_channels, most, most),
         axes=axes(g, setting.x_layout),
         is_positioned=set(g.strides) != {1} or g.kernel[-1] > 1,
         pixels=pixels,
         overlaps=pixels % 2 == 1,
         is_split=g.batch > 1,
     )
-
-
-def _loads(pairs: int, tail: Tail, *, is_wide: bool) -> tuple[Load, ...]:
-    products = [Product(i, f"w{i}", None) for i in range(pairs)]
-    if not is_wide:
-        products = [Product(i, f"w{i // 2}", "dsp_odd_s8" if i % 2 else "dsp_even_s8") for i in range(pairs)]
-    names = ["bias", *dict.fromkeys(product.word for product in products)]
-    names += ["multiplier"] if tail.has_multipliers else []
-    names += ["offset"] if tail.has_offsets else []
-    twos = (tuple(names[i : i + 2]) for i in range(0, len(names), 2))
-    return tuple(Load(two, tuple(product for product in products if product.word in two)) for two in twos)
 
 
 def _constants(packed: Packed, order: Int64s, tail: Tail, *, is_wide: bool) -> Constants:

@@ -10,7 +10,7 @@
  */
 #include "max_pool_cortex_m55.h"
 
-#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x9ecc89c8
+#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x357045c2
 #error "max_pool_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -64,6 +64,22 @@
 #else
 #define MAX_POOL_CORTEX_M55_ROLLED
 #endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define MAX_POOL_CORTEX_M55_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define MAX_POOL_CORTEX_M55_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define MAX_POOL_CORTEX_M55_UNROLLED
+#endif
+
+/* The smaller of two numbers. */
+static MAX_POOL_CORTEX_M55_INLINE int32_t max_pool_cortex_m55_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
+}
 
 /* Helium, Arm's M-profile vector extension, computes on 16 bytes at once; for other machines the same in portable C,
    lane by lane, which takes conversions to signed types modulo 2^n. */
@@ -123,121 +139,197 @@ static MAX_POOL_CORTEX_M55_INLINE max_pool_cortex_m55_mve_s8 max_pool_cortex_m55
 #endif
 }
 
-/* The channels of a window that lies within the image; x is the first element of it. */
-MAX_POOL_CORTEX_M55_CODE_ATTR static void max_pool_cortex_m55_node_inside(const int8_t *restrict x,
-    int8_t *restrict out)
+/* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
+   of a row they are the columns [inside, beyond). Distances are in elements. */
+struct max_pool_cortex_m55_wpool {
+    int32_t batch, planes, lanes; /* images, channels that lie apart from each other, those side by side */
+    int32_t input[4], output[4], kernel[4], stride[4], dilation[4], pad[4], step[4], last[4];
+    int32_t inside, beyond, x_image, x_plane, y_image, y_channel, y_pixel;
+    int32_t run, columns, run_step, run_out; /* outputs in the image that are computed together, in so many columns */
+    int32_t taps, tap[64];                   /* of a window within the image, and how far behind its first; else none */
+    int32_t counts_all, is_by_columns;       /* of means of floats: padding, too; columns are added up first */
+    const void *mean;                        /* of codes: a struct max_pool_cortex_m55_wpool_mean */
+};
+
+/* What computes an output whose window lies within the image, at x; a run of them; those of any window. */
+typedef int8_t max_pool_cortex_m55_wpool_inner_s8(const struct max_pool_cortex_m55_wpool *p, const int8_t *x);
+typedef void max_pool_cortex_m55_wpool_run_s8(
+    const struct max_pool_cortex_m55_wpool *p, const int8_t *x, int8_t *out, max_pool_cortex_m55_wpool_inner_s8 *inner);
+typedef void max_pool_cortex_m55_wpool_any_s8(const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c,
+    int8_t *out);
+
+/* Takes the element at some distance from x to `sums`. */
+typedef void max_pool_cortex_m55_wpool_visit(const struct max_pool_cortex_m55_wpool *p, const void *x, int32_t at,
+    void *sums);
+
+/* The first tap on the image of a window that begins at `start` on an axis. */
+static MAX_POOL_CORTEX_M55_INLINE int32_t max_pool_cortex_m55_wpool_first(const struct max_pool_cortex_m55_wpool *p,
+    int32_t axis, int32_t start)
 {
-    enum { CHANNELS = 32 };
+    MAX_POOL_CORTEX_M55_ROLLED
+    while (start < 0) {
+        start += p->dilation[axis];
+    }
+    return start;
+}
 
-    for (int32_t i = 0; i < CHANNELS; i += 16) {
-        max_pool_cortex_m55_mve_s8 largest = max_pool_cortex_m55_mve_load_s8(x + i);
+/* What follows the last tap on the image. */
+static MAX_POOL_CORTEX_M55_INLINE int32_t max_pool_cortex_m55_wpool_beyond(const struct max_pool_cortex_m55_wpool *p,
+    int32_t axis, int32_t start, int32_t kernel)
+{
+    const int32_t span = (kernel - 1) * p->dilation[axis] + 1;
 
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 32));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 64));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 256));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 288));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 320));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 512));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 544));
-        largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + 576));
-        max_pool_cortex_m55_mve_store_s8(out + i, largest);
+    return max_pool_cortex_m55_smaller(start, p->input[axis] - span) + span;
+}
+
+/* Takes the taps that are on the image, of so many columns, to `sums`; returns how many there are. */
+static MAX_POOL_CORTEX_M55_INLINE int32_t max_pool_cortex_m55_wpool_walk(const struct max_pool_cortex_m55_wpool *p,
+    int32_t t, int32_t z, int32_t r, int32_t c, int32_t columns, const void *x, void *sums,
+    max_pool_cortex_m55_wpool_visit *visit)
+{
+    const int32_t end_t = max_pool_cortex_m55_wpool_beyond(p, 0, t, p->kernel[0]),
+        end_z = max_pool_cortex_m55_wpool_beyond(p, 1, z, p->kernel[1]);
+    const int32_t end_r = max_pool_cortex_m55_wpool_beyond(p, 2, r, p->kernel[2]),
+        end_c = max_pool_cortex_m55_wpool_beyond(p, 3, c, columns);
+    const int32_t first_z = max_pool_cortex_m55_wpool_first(p, 1, z),
+        first_r = max_pool_cortex_m55_wpool_first(p, 2, r);
+    const int32_t first_c = max_pool_cortex_m55_wpool_first(p, 3, c);
+    int32_t count = 0;
+
+    for (int32_t i = max_pool_cortex_m55_wpool_first(p, 0, t); i < end_t; i += p->dilation[0]) {
+        for (int32_t j = first_z; j < end_z; j += p->dilation[1]) {
+            MAX_POOL_CORTEX_M55_ROLLED
+            for (int32_t k = first_r; k < end_r; k += p->dilation[2]) {
+                MAX_POOL_CORTEX_M55_ROLLED
+                for (int32_t m = first_c; m < end_c; m += p->dilation[3]) {
+                    visit(p, x, i * p->step[0] + j * p->step[1] + k * p->step[2] + m * p->step[3], sums);
+                    count++;
+                }
+            }
+        }
+    }
+    return count;
+}
+
+/* The largest elements of any window; `lowest` if there is none. */
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_any_largest_s8(
+    const struct max_pool_cortex_m55_wpool *p, const int8_t *x, int32_t t, int32_t z, int32_t r, int32_t c, int8_t *out,
+    int8_t lowest, max_pool_cortex_m55_wpool_visit *keep)
+{
+    for (int32_t i = 0; i < p->lanes; i++) {
+        out[i * p->y_channel] = lowest;
+    }
+    (void)max_pool_cortex_m55_wpool_walk(p, t, z, r, c, p->kernel[3], x, out, keep);
+}
+
+/* Columns [c, beyond), whose windows lie within the image. */
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_columns_s8(const struct max_pool_cortex_m55_wpool *p,
+    const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c, int32_t beyond, int8_t *out,
+    max_pool_cortex_m55_wpool_run_s8 *run, max_pool_cortex_m55_wpool_inner_s8 *inner)
+{
+    const int8_t *const row = image + (t * p->step[0] + z * p->step[1] + r * p->step[2]);
+
+    MAX_POOL_CORTEX_M55_ROLLED
+    for (; c < beyond; c += p->columns) {
+        run(p, row + (c * p->stride[3] - p->pad[3]) * p->step[3], out + c * p->y_pixel, inner);
     }
 }
 
-/* The outputs of all channels of any window. */
-MAX_POOL_CORTEX_M55_NOINLINE static void max_pool_cortex_m55_node_border(const int8_t *restrict x, int32_t oy,
-    int32_t ox, int8_t *restrict out)
+/* Columns [c, beyond) of any row. */
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_any_columns_s8(
+    const struct max_pool_cortex_m55_wpool *p, const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c,
+    int32_t beyond, int8_t *out, max_pool_cortex_m55_wpool_any_s8 *any)
 {
-    enum {
-        LANES = 32, LANE_STEP = 1,
-        IN_HEIGHT = 8, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 1, STEP_HEIGHT = 256,
-        IN_WIDTH = 8, SPAN_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 32
-    };
-    int32_t first_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-    const int32_t beyond_y = first_y < IN_HEIGHT - SPAN_HEIGHT ? first_y + SPAN_HEIGHT : IN_HEIGHT;
-    int32_t first_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-    const int32_t beyond_x = first_x < IN_WIDTH - SPAN_WIDTH ? first_x + SPAN_WIDTH : IN_WIDTH;
+    for (; c < beyond; c++) {
+        any(image, t, z, r, c * p->stride[3] - p->pad[3], out + c * p->y_pixel);
+    }
+}
 
-    for (int32_t i = 0; i < LANES; i++) {
-        out[i * LANE_STEP] = -128;
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_any_row_s8(const struct max_pool_cortex_m55_wpool *p,
+    const int8_t *image, int32_t t, int32_t z, int32_t r, int8_t *out, max_pool_cortex_m55_wpool_run_s8 *run,
+    max_pool_cortex_m55_wpool_inner_s8 *inner, max_pool_cortex_m55_wpool_any_s8 *any)
+{
+    if (t < 0 || z < 0 || r < 0 || t > p->last[0] || z > p->last[1] || r > p->last[2]) {
+        max_pool_cortex_m55_wpool_any_columns_s8(p, image, t, z, r, 0, p->output[3], out, any);
+        return;
     }
-    MAX_POOL_CORTEX_M55_ROLLED
-    while (first_y < 0) {
-        first_y += DILATION_HEIGHT;
-    }
-    MAX_POOL_CORTEX_M55_ROLLED
-    while (first_x < 0) {
-        first_x += DILATION_WIDTH;
-    }
-    MAX_POOL_CORTEX_M55_ROLLED
-    for (int32_t iy = first_y; iy < beyond_y; iy += DILATION_HEIGHT) {
-        MAX_POOL_CORTEX_M55_ROLLED
-        for (int32_t ix = first_x; ix < beyond_x; ix += DILATION_WIDTH) {
-            for (int32_t i = 0; i < LANES; i += 16) {
-                const max_pool_cortex_m55_mve_s8 elements =
-                    max_pool_cortex_m55_mve_load_s8(x + (iy * STEP_HEIGHT + ix * STEP_WIDTH + i));
+    max_pool_cortex_m55_wpool_any_columns_s8(p, image, t, z, r, 0, p->inside, out, any);
+    max_pool_cortex_m55_wpool_columns_s8(p, image, t, z, r, p->inside, p->beyond, out, run, inner);
+    max_pool_cortex_m55_wpool_any_columns_s8(p, image, t, z, r, p->beyond, p->output[3], out, any);
+}
 
-                max_pool_cortex_m55_mve_store_s8(out + i,
-                    max_pool_cortex_m55_mve_larger_s8(max_pool_cortex_m55_mve_load_s8(out + i), elements));
+/* Any pool. */
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_padded_s8(const struct max_pool_cortex_m55_wpool *p,
+    const int8_t *x, int8_t *y, max_pool_cortex_m55_wpool_run_s8 *run, max_pool_cortex_m55_wpool_inner_s8 *inner,
+    max_pool_cortex_m55_wpool_any_s8 *any)
+{
+    for (int32_t n = 0; n < p->batch; n++) {
+        for (int32_t plane = 0; plane < p->planes; plane++) {
+            const int8_t *const image = x + (n * p->x_image + plane * p->x_plane);
+            int8_t *out = y + (n * p->y_image + plane * p->y_channel);
+
+            for (int32_t t = -p->pad[0]; t < p->output[0] * p->stride[0] - p->pad[0]; t += p->stride[0]) {
+                for (int32_t z = -p->pad[1]; z < p->output[1] * p->stride[1] - p->pad[1]; z += p->stride[1]) {
+                    MAX_POOL_CORTEX_M55_ROLLED
+                    for (int32_t r = -p->pad[2]; r < p->output[2] * p->stride[2] - p->pad[2]; r += p->stride[2]) {
+                        max_pool_cortex_m55_wpool_any_row_s8(p, image, t, z, r, out, run, inner, any);
+                        out += p->output[3] * p->y_pixel;
+                    }
+                }
             }
         }
     }
 }
 
-/* max_pool_cortex_m55_node: one row of outputs. */
-MAX_POOL_CORTEX_M55_CODE_ATTR static void max_pool_cortex_m55_node_row(const int8_t *restrict image, int32_t oy,
-    int8_t *restrict out)
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_mve_loop_s8(
+    const struct max_pool_cortex_m55_wpool *p, const int8_t *x, int8_t *out, max_pool_cortex_m55_wpool_inner_s8 *inner)
 {
-    enum {
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 4,
-        STRIDE_HEIGHT = 2, PAD_HEIGHT = 1, STEP_HEIGHT = 256,
-        STRIDE_WIDTH = 2, PAD_WIDTH = 1, STEP_WIDTH = 32,
-        OUT_WIDTH = 4, Y_PIXEL = 32
-    };
+    (void)inner;
+    for (int32_t i = 0; i < p->lanes; i += 16) {
+        max_pool_cortex_m55_mve_s8 largest = max_pool_cortex_m55_mve_load_s8(x + i);
 
-    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT) {
-        for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-            max_pool_cortex_m55_node_border(image, oy, ox, out + ox * Y_PIXEL);
+        MAX_POOL_CORTEX_M55_UNROLLED
+        for (int32_t k = 1; k < p->taps; k++) {
+            largest = max_pool_cortex_m55_mve_larger_s8(largest, max_pool_cortex_m55_mve_load_s8(x + i + p->tap[k]));
         }
-        return;
+        max_pool_cortex_m55_mve_store_s8(out + i, largest);
     }
-    for (int32_t ox = 0; ox < INSIDE_WIDTH; ox++) {
-        max_pool_cortex_m55_node_border(image, oy, ox, out + ox * Y_PIXEL);
-    }
-    MAX_POOL_CORTEX_M55_ROLLED
-    for (int32_t ox = INSIDE_WIDTH; ox < BEYOND_WIDTH; ox++) {
-        const int8_t *window = image;
+}
 
-        window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        window += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        max_pool_cortex_m55_node_inside(window, out + ox * Y_PIXEL);
+static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_mve_keep_largest_s8(
+    const struct max_pool_cortex_m55_wpool *p, const void *x, int32_t at, void *sums)
+{
+    const int8_t *const elements = (const int8_t *)x + at;
+    int8_t *const largest = sums;
+
+    for (int32_t i = 0; i < p->lanes; i += 16) {
+        max_pool_cortex_m55_mve_store_s8(largest + i,
+            max_pool_cortex_m55_mve_larger_s8(max_pool_cortex_m55_mve_load_s8(largest + i),
+            max_pool_cortex_m55_mve_load_s8(elements + i)));
     }
+}
+
+MAX_POOL_CORTEX_M55_CONST_ATTR static const struct max_pool_cortex_m55_wpool max_pool_cortex_m55_node_layer = {
+    .batch = 1, .planes = 1, .lanes = 32, .inside = 1, .beyond = 4, .x_plane = 64, .run = 32, .columns = 1,
+    .run_step = 1, .run_out = 1, .taps = 9, .x_image = 2048, .y_image = 512, .y_pixel = 32, .y_channel = 1,
+    .input = {1, 1, 8, 8}, .output = {1, 1, 4, 4}, .kernel = {1, 1, 3, 3}, .stride = {1, 1, 2, 2},
+    .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1}, .step = {0, 0, 256, 32}, .last = {0, 0, 5, 5},
+    .tap = {0, 32, 64, 256, 288, 320, 512, 544, 576},
+};
+
+/* Outputs of windows at the border. */
+MAX_POOL_CORTEX_M55_NOINLINE static void max_pool_cortex_m55_node_any(const int8_t *restrict x, int32_t t, int32_t z,
+    int32_t r, int32_t c, int8_t *restrict out)
+{
+    max_pool_cortex_m55_wpool_any_largest_s8(&max_pool_cortex_m55_node_layer, x, t, z, r, c, out, -128,
+        max_pool_cortex_m55_wpool_mve_keep_largest_s8);
 }
 
 /* node: MaxPool, window 3x3, stride 2x2. */
 MAX_POOL_CORTEX_M55_NOINLINE static void max_pool_cortex_m55_node(const int8_t *restrict x, int8_t *restrict y)
 {
-    enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 2048, X_PLANE = 64, Y_IMAGE = 512, Y_PLANE = 1,
-        OUT_HEIGHT = 4, Y_ROW = 128
-    };
-
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t plane = 0; plane < PLANES; plane++) {
-            const int8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
-            int8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
-
-            MAX_POOL_CORTEX_M55_ROLLED
-            for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
-                max_pool_cortex_m55_node_row(image, oy, out);
-                out += Y_ROW;
-            }
-        }
-    }
+    max_pool_cortex_m55_wpool_padded_s8(&max_pool_cortex_m55_node_layer, x, y, max_pool_cortex_m55_wpool_mve_loop_s8, 0,
+        max_pool_cortex_m55_node_any);
 }
 
 MAX_POOL_CORTEX_M55_CODE_ATTR void max_pool_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x00127683
+#if NETWORK_16_BITS_HEADER_ID != 0xab3352bd
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -96,6 +96,16 @@ struct network_16_bits_arena_behind {
 #define NETWORK_16_BITS_ROLLED
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define NETWORK_16_BITS_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_16_BITS_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define NETWORK_16_BITS_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char network_16_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -120,6 +130,85 @@ static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, fl
     const float above = quotient > (float)low ? quotient : (float)low;
 
     return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
+/* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
+   of a row they are the columns [inside, beyond). Distances are in elements. */
+struct network_16_bits_wpool {
+    int32_t batch, planes, lanes; /* images, channels that lie apart from each other, those side by side */
+    int32_t input[4], output[4], kernel[4], stride[4], dilation[4], pad[4], step[4], last[4];
+    int32_t inside, beyond, x_image, x_plane, y_image, y_channel, y_pixel;
+    int32_t run, columns, run_step, run_out; /* outputs in the image that are computed together, in so many columns */
+    int32_t taps, tap[64];                   /* of a window within the image, and how far behind its first; else none */
+    int32_t counts_all, is_by_columns;       /* of means of floats: padding, too; columns are added up first */
+    const void *mean;                        /* of codes: a struct network_16_bits_wpool_mean */
+};
+
+/* What computes an output whose window lies within the image, at x; a run of them; those of any window. */
+typedef int16_t network_16_bits_wpool_inner_s16(const struct network_16_bits_wpool *p, const int16_t *x);
+typedef void network_16_bits_wpool_run_s16(
+    const struct network_16_bits_wpool *p, const int16_t *x, int16_t *out, network_16_bits_wpool_inner_s16 *inner);
+typedef void network_16_bits_wpool_any_s16(const int16_t *image, int32_t t, int32_t z, int32_t r, int32_t c,
+    int16_t *out);
+
+static NETWORK_16_BITS_INLINE int16_t network_16_bits_wpool_largest_s16(const struct network_16_bits_wpool *p,
+    const int16_t *x)
+{
+    int16_t largest = x[0];
+
+    NETWORK_16_BITS_UNROLLED
+    for (int32_t k = 1; k < p->taps; k++) {
+        const int16_t element = x[p->tap[k]];
+
+        largest = element >= largest ? element : largest; /* of a zero and its negative the last one */
+    }
+    return largest;
+}
+
+static NETWORK_16_BITS_INLINE void network_16_bits_wpool_loop_s16(
+    const struct network_16_bits_wpool *p, const int16_t *x, int16_t *out, network_16_bits_wpool_inner_s16 *inner)
+{
+    for (int32_t i = p->run; i > 0; i--) {
+        *out = inner(p, x);
+        out += p->run_out;
+        x += p->run_step;
+    }
+}
+
+/* Columns [c, beyond), whose windows lie within the image. */
+static NETWORK_16_BITS_INLINE void network_16_bits_wpool_columns_s16(const struct network_16_bits_wpool *p,
+    const int16_t *image, int32_t t, int32_t z, int32_t r, int32_t c, int32_t beyond, int16_t *out,
+    network_16_bits_wpool_run_s16 *run, network_16_bits_wpool_inner_s16 *inner)
+{
+    const int16_t *const row = image + (t * p->step[0] + z * p->step[1] + r * p->step[2]);
+
+    NETWORK_16_BITS_ROLLED
+    for (; c < beyond; c += p->columns) {
+        run(p, row + (c * p->stride[3] - p->pad[3]) * p->step[3], out + c * p->y_pixel, inner);
+    }
+}
+
+/* A pool of which all windows lie within the image. */
+static NETWORK_16_BITS_INLINE void network_16_bits_wpool_s16(const struct network_16_bits_wpool *p, const int16_t *x,
+    int16_t *y, network_16_bits_wpool_run_s16 *run, network_16_bits_wpool_inner_s16 *inner)
+{
+    for (int32_t n = 0; n < p->batch; n++) {
+        for (int32_t plane = 0; plane < p->planes; plane++) {
+            const int16_t *const image = x + (n * p->x_image + plane * p->x_plane);
+            int16_t *out = y + (n * p->y_image + plane * p->y_channel);
+
+            for (int32_t t = 0; t < p->output[0]; t++) {
+                for (int32_t z = 0; z < p->output[1]; z++) {
+                    NETWORK_16_BITS_ROLLED
+                    for (int32_t r = 0; r < p->output[2]; r++) {
+                        network_16_bits_wpool_columns_s16(p, image, t * p->stride[0], z * p->stride[1],
+                            r * p->stride[2], 0, p->output[3], out, run, inner);
+                        out += p->output[3] * p->y_pixel;
+                    }
+                }
+            }
+        }
+    }
 }
 
 /* x_q: QuantizeLinear. */
@@ -290,61 +379,18 @@ NETWORK_16_BITS_NOINLINE static void network_16_bits_conv(const uint16_t *x, int
     }
 }
 
-/* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-NETWORK_16_BITS_CODE_ATTR static void network_16_bits_largest_inside(const int16_t *restrict x, int16_t *restrict out)
-{
-    enum { RUN = 3, OUT_STEP = 1 };
-
-    for (int32_t i = 0; i < RUN; i++) {
-        int16_t largest = x[i];
-
-        largest = x[3 + i] > largest ? x[3 + i] : largest;
-        largest = x[12 + i] > largest ? x[12 + i] : largest;
-        largest = x[15 + i] > largest ? x[15 + i] : largest;
-        out[i * OUT_STEP] = largest;
-    }
-}
-
-/* network_16_bits_largest: one row of outputs. */
-NETWORK_16_BITS_CODE_ATTR static void network_16_bits_largest_row(const int16_t *restrict image, int32_t oy,
-    int16_t *restrict out)
-{
-    enum {
-        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 12,
-        STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
-        OUT_WIDTH = 2, Y_PIXEL = 3
-    };
-
-    NETWORK_16_BITS_ROLLED
-    for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-        const int16_t *window = image;
-
-        window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        window += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        network_16_bits_largest_inside(window, out + ox * Y_PIXEL);
-    }
-}
+NETWORK_16_BITS_CONST_ATTR static const struct network_16_bits_wpool network_16_bits_largest_layer = {
+    .batch = 1, .planes = 1, .lanes = 3, .beyond = 2, .x_plane = 16, .run = 3, .columns = 1, .run_step = 1,
+    .run_out = 1, .taps = 4, .x_image = 48, .y_image = 12, .y_pixel = 3, .y_channel = 1, .input = {1, 1, 4, 4},
+    .output = {1, 1, 2, 2}, .kernel = {1, 1, 2, 2}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1},
+    .step = {0, 0, 12, 3}, .last = {0, 0, 2, 2}, .tap = {0, 3, 12, 15},
+};
 
 /* largest: MaxPool, window 2x2, stride 2x2. */
 NETWORK_16_BITS_NOINLINE static void network_16_bits_largest(const int16_t *restrict x, int16_t *restrict y)
 {
-    enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 48, X_PLANE = 16, Y_IMAGE = 12, Y_PLANE = 1,
-        OUT_HEIGHT = 2, Y_ROW = 6
-    };
-
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t plane = 0; plane < PLANES; plane++) {
-            const int16_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
-            int16_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
-
-            NETWORK_16_BITS_ROLLED
-            for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
-                network_16_bits_largest_row(image, oy, out);
-                out += Y_ROW;
-            }
-        }
-    }
+    network_16_bits_wpool_s16(&network_16_bits_largest_layer, x, y, network_16_bits_wpool_loop_s16,
+        network_16_bits_wpool_largest_s16);
 }
 
 /* network_16_bits_gained: the operand gain_codes, a constant. */

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x45d5cbd4
+#if NETWORK_QOP_HEADER_ID != 0xc95367be
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -98,6 +98,16 @@ struct network_qop_arena_behind {
 #define NETWORK_QOP_ROLLED _Pragma("GCC unroll 1")
 #else
 #define NETWORK_QOP_ROLLED
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define NETWORK_QOP_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_QOP_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define NETWORK_QOP_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -335,6 +345,83 @@ static NETWORK_QOP_INLINE void network_qop_code_softmax_s8(
     for (int32_t j = 0; j < length; j++) {
         network_qop_code_softmax_share(layer, exponentials[first + in[j * x_along]], sum, reciprocal,
             out + j * y_along);
+    }
+}
+
+/* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
+   of a row they are the columns [inside, beyond). Distances are in elements. */
+struct network_qop_wpool {
+    int32_t batch, planes, lanes; /* images, channels that lie apart from each other, those side by side */
+    int32_t input[4], output[4], kernel[4], stride[4], dilation[4], pad[4], step[4], last[4];
+    int32_t inside, beyond, x_image, x_plane, y_image, y_channel, y_pixel;
+    int32_t run, columns, run_step, run_out; /* outputs in the image that are computed together, in so many columns */
+    int32_t taps, tap[64];                   /* of a window within the image, and how far behind its first; else none */
+    int32_t counts_all, is_by_columns;       /* of means of floats: padding, too; columns are added up first */
+    const void *mean;                        /* of codes: a struct network_qop_wpool_mean */
+};
+
+/* What computes an output whose window lies within the image, at x; a run of them; those of any window. */
+typedef int8_t network_qop_wpool_inner_s8(const struct network_qop_wpool *p, const int8_t *x);
+typedef void network_qop_wpool_run_s8(
+    const struct network_qop_wpool *p, const int8_t *x, int8_t *out, network_qop_wpool_inner_s8 *inner);
+typedef void network_qop_wpool_any_s8(const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c, int8_t *out);
+
+static NETWORK_QOP_INLINE int8_t network_qop_wpool_largest_s8(const struct network_qop_wpool *p, const int8_t *x)
+{
+    int8_t largest = x[0];
+
+    NETWORK_QOP_UNROLLED
+    for (int32_t k = 1; k < p->taps; k++) {
+        const int8_t element = x[p->tap[k]];
+
+        largest = element >= largest ? element : largest; /* of a zero and its negative the last one */
+    }
+    return largest;
+}
+
+static NETWORK_QOP_INLINE void network_qop_wpool_loop_s8(
+    const struct network_qop_wpool *p, const int8_t *x, int8_t *out, network_qop_wpool_inner_s8 *inner)
+{
+    for (int32_t i = p->run; i > 0; i--) {
+        *out = inner(p, x);
+        out += p->run_out;
+        x += p->run_step;
+    }
+}
+
+/* Columns [c, beyond), whose windows lie within the image. */
+static NETWORK_QOP_INLINE void network_qop_wpool_columns_s8(const struct network_qop_wpool *p, const int8_t *image,
+    int32_t t, int32_t z, int32_t r, int32_t c, int32_t beyond, int8_t *out, network_qop_wpool_run_s8 *run,
+    network_qop_wpool_inner_s8 *inner)
+{
+    const int8_t *const row = image + (t * p->step[0] + z * p->step[1] + r * p->step[2]);
+
+    NETWORK_QOP_ROLLED
+    for (; c < beyond; c += p->columns) {
+        run(p, row + (c * p->stride[3] - p->pad[3]) * p->step[3], out + c * p->y_pixel, inner);
+    }
+}
+
+/* A pool of which all windows lie within the image. */
+static NETWORK_QOP_INLINE void network_qop_wpool_s8(const struct network_qop_wpool *p, const int8_t *x, int8_t *y,
+    network_qop_wpool_run_s8 *run, network_qop_wpool_inner_s8 *inner)
+{
+    for (int32_t n = 0; n < p->batch; n++) {
+        for (int32_t plane = 0; plane < p->planes; plane++) {
+            const int8_t *const image = x + (n * p->x_image + plane * p->x_plane);
+            int8_t *out = y + (n * p->y_image + plane * p->y_channel);
+
+            for (int32_t t = 0; t < p->output[0]; t++) {
+                for (int32_t z = 0; z < p->output[1]; z++) {
+                    NETWORK_QOP_ROLLED
+                    for (int32_t r = 0; r < p->output[2]; r++) {
+                        network_qop_wpool_columns_s8(p, image, t * p->stride[0], z * p->stride[1], r * p->stride[2], 0,
+                            p->output[3], out, run, inner);
+                        out += p->output[3] * p->y_pixel;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -658,60 +745,17 @@ NETWORK_QOP_NOINLINE static void network_qop_sum(const int8_t *a, const int8_t *
     }
 }
 
-/* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-NETWORK_QOP_CODE_ATTR static void network_qop_pooled_inside(const int8_t *restrict x, int8_t *restrict out)
-{
-    enum { RUN = 3, OUT_STEP = 1 };
-
-    for (int32_t i = 0; i < RUN; i++) {
-        int8_t largest = x[i];
-
-        largest = x[3 + i] > largest ? x[3 + i] : largest;
-        largest = x[24 + i] > largest ? x[24 + i] : largest;
-        largest = x[27 + i] > largest ? x[27 + i] : largest;
-        out[i * OUT_STEP] = largest;
-    }
-}
-
-/* network_qop_pooled: one row of outputs. */
-NETWORK_QOP_CODE_ATTR static void network_qop_pooled_row(const int8_t *restrict image, int32_t oy, int8_t *restrict out)
-{
-    enum {
-        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 3,
-        OUT_WIDTH = 4, Y_PIXEL = 3
-    };
-
-    NETWORK_QOP_ROLLED
-    for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-        const int8_t *window = image;
-
-        window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        window += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        network_qop_pooled_inside(window, out + ox * Y_PIXEL);
-    }
-}
+NETWORK_QOP_CONST_ATTR static const struct network_qop_wpool network_qop_pooled_layer = {
+    .batch = 1, .planes = 1, .lanes = 3, .beyond = 4, .x_plane = 64, .run = 3, .columns = 1, .run_step = 1,
+    .run_out = 1, .taps = 4, .x_image = 192, .y_image = 48, .y_pixel = 3, .y_channel = 1, .input = {1, 1, 8, 8},
+    .output = {1, 1, 4, 4}, .kernel = {1, 1, 2, 2}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1},
+    .step = {0, 0, 24, 3}, .last = {0, 0, 6, 6}, .tap = {0, 3, 24, 27},
+};
 
 /* pooled: MaxPool, window 2x2, stride 2x2. */
 NETWORK_QOP_NOINLINE static void network_qop_pooled(const int8_t *restrict x, int8_t *restrict y)
 {
-    enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 192, X_PLANE = 64, Y_IMAGE = 48, Y_PLANE = 1,
-        OUT_HEIGHT = 4, Y_ROW = 12
-    };
-
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t plane = 0; plane < PLANES; plane++) {
-            const int8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
-            int8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
-
-            NETWORK_QOP_ROLLED
-            for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
-                network_qop_pooled_row(image, oy, out);
-                out += Y_ROW;
-            }
-        }
-    }
+    network_qop_wpool_s8(&network_qop_pooled_layer, x, y, network_qop_wpool_loop_s8, network_qop_wpool_largest_s8);
 }
 
 /* network_qop_mean: the output code, acc * x_scale / (pixels * y_scale) + y_zero_point, rounded. */

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xbd60858c
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x536f92d7
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -84,6 +84,16 @@ struct sum_and_mean_cortex_m4_arena_behind {
 #define SUM_AND_MEAN_CORTEX_M4_ROLLED
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define SUM_AND_MEAN_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define SUM_AND_MEAN_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define SUM_AND_MEAN_CORTEX_M4_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -91,6 +101,12 @@ typedef char sum_and_mean_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 
 static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The smaller of two numbers. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
 }
 
 /* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
@@ -178,122 +194,209 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate
 #endif
 }
 
-/* RUN outputs whose windows lie within the image; x is the first element of the first of them. */
-SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_largest_inside(const int8_t *restrict x,
-    int8_t *restrict out)
+/* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
+   of a row they are the columns [inside, beyond). Distances are in elements. */
+struct sum_and_mean_cortex_m4_wpool {
+    int32_t batch, planes, lanes; /* images, channels that lie apart from each other, those side by side */
+    int32_t input[4], output[4], kernel[4], stride[4], dilation[4], pad[4], step[4], last[4];
+    int32_t inside, beyond, x_image, x_plane, y_image, y_channel, y_pixel;
+    int32_t run, columns, run_step, run_out; /* outputs in the image that are computed together, in so many columns */
+    int32_t taps, tap[64];                   /* of a window within the image, and how far behind its first; else none */
+    int32_t counts_all, is_by_columns;       /* of means of floats: padding, too; columns are added up first */
+    const void *mean;                        /* of codes: a struct sum_and_mean_cortex_m4_wpool_mean */
+};
+
+/* What computes an output whose window lies within the image, at x; a run of them; those of any window. */
+typedef int8_t sum_and_mean_cortex_m4_wpool_inner_s8(const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *x);
+typedef void sum_and_mean_cortex_m4_wpool_run_s8(const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *x,
+    int8_t *out, sum_and_mean_cortex_m4_wpool_inner_s8 *inner);
+typedef void sum_and_mean_cortex_m4_wpool_any_s8(const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c,
+    int8_t *out);
+
+/* Takes the element at some distance from x to `sums`. */
+typedef void sum_and_mean_cortex_m4_wpool_visit(const struct sum_and_mean_cortex_m4_wpool *p, const void *x, int32_t at,
+    void *sums);
+
+/* The first tap on the image of a window that begins at `start` on an axis. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_wpool_first(
+    const struct sum_and_mean_cortex_m4_wpool *p, int32_t axis, int32_t start)
 {
-    enum { RUN = 6, OUT_STEP = 1 };
+    SUM_AND_MEAN_CORTEX_M4_ROLLED
+    while (start < 0) {
+        start += p->dilation[axis];
+    }
+    return start;
+}
 
-    for (int32_t i = 0; i < RUN; i++) {
-        int8_t largest = x[i];
+/* What follows the last tap on the image. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_wpool_beyond(
+    const struct sum_and_mean_cortex_m4_wpool *p, int32_t axis, int32_t start, int32_t kernel)
+{
+    const int32_t span = (kernel - 1) * p->dilation[axis] + 1;
 
-        largest = x[6 + i] > largest ? x[6 + i] : largest;
-        largest = x[12 + i] > largest ? x[12 + i] : largest;
-        largest = x[42 + i] > largest ? x[42 + i] : largest;
-        largest = x[48 + i] > largest ? x[48 + i] : largest;
-        largest = x[54 + i] > largest ? x[54 + i] : largest;
-        largest = x[84 + i] > largest ? x[84 + i] : largest;
-        largest = x[90 + i] > largest ? x[90 + i] : largest;
-        largest = x[96 + i] > largest ? x[96 + i] : largest;
-        out[i * OUT_STEP] = largest;
+    return sum_and_mean_cortex_m4_smaller(start, p->input[axis] - span) + span;
+}
+
+/* Takes the taps that are on the image, of so many columns, to `sums`; returns how many there are. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_wpool_walk(
+    const struct sum_and_mean_cortex_m4_wpool *p, int32_t t, int32_t z, int32_t r, int32_t c, int32_t columns,
+    const void *x, void *sums, sum_and_mean_cortex_m4_wpool_visit *visit)
+{
+    const int32_t end_t = sum_and_mean_cortex_m4_wpool_beyond(p, 0, t, p->kernel[0]),
+        end_z = sum_and_mean_cortex_m4_wpool_beyond(p, 1, z, p->kernel[1]);
+    const int32_t end_r = sum_and_mean_cortex_m4_wpool_beyond(p, 2, r, p->kernel[2]),
+        end_c = sum_and_mean_cortex_m4_wpool_beyond(p, 3, c, columns);
+    const int32_t first_z = sum_and_mean_cortex_m4_wpool_first(p, 1, z),
+        first_r = sum_and_mean_cortex_m4_wpool_first(p, 2, r);
+    const int32_t first_c = sum_and_mean_cortex_m4_wpool_first(p, 3, c);
+    int32_t count = 0;
+
+    for (int32_t i = sum_and_mean_cortex_m4_wpool_first(p, 0, t); i < end_t; i += p->dilation[0]) {
+        for (int32_t j = first_z; j < end_z; j += p->dilation[1]) {
+            SUM_AND_MEAN_CORTEX_M4_ROLLED
+            for (int32_t k = first_r; k < end_r; k += p->dilation[2]) {
+                SUM_AND_MEAN_CORTEX_M4_ROLLED
+                for (int32_t m = first_c; m < end_c; m += p->dilation[3]) {
+                    visit(p, x, i * p->step[0] + j * p->step[1] + k * p->step[2] + m * p->step[3], sums);
+                    count++;
+                }
+            }
+        }
+    }
+    return count;
+}
+
+static SUM_AND_MEAN_CORTEX_M4_INLINE int8_t sum_and_mean_cortex_m4_wpool_largest_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *x)
+{
+    int8_t largest = x[0];
+
+    SUM_AND_MEAN_CORTEX_M4_UNROLLED
+    for (int32_t k = 1; k < p->taps; k++) {
+        const int8_t element = x[p->tap[k]];
+
+        largest = element >= largest ? element : largest; /* of a zero and its negative the last one */
+    }
+    return largest;
+}
+
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_keep_largest_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const void *x, int32_t at, void *sums)
+{
+    const int8_t *const elements = (const int8_t *)x + at;
+    int8_t *const largest = sums;
+
+    for (int32_t i = 0; i < p->lanes; i++) {
+        const int8_t element = elements[i];
+
+        largest[i * p->y_channel] = element >= largest[i * p->y_channel] ? element : largest[i * p->y_channel];
     }
 }
 
-/* The outputs of all channels of any window. */
-SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_border(const int8_t *restrict x, int32_t oy,
-    int32_t ox, int8_t *restrict out)
+/* The largest elements of any window; `lowest` if there is none. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_any_largest_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *x, int32_t t, int32_t z, int32_t r, int32_t c,
+    int8_t *out, int8_t lowest, sum_and_mean_cortex_m4_wpool_visit *keep)
 {
-    enum {
-        LANES = 6, LANE_STEP = 1,
-        IN_HEIGHT = 5, SPAN_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 1, STEP_HEIGHT = 42,
-        IN_WIDTH = 7, SPAN_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 6
-    };
-    int32_t first_y = oy * STRIDE_HEIGHT - PAD_HEIGHT;
-    const int32_t beyond_y = first_y < IN_HEIGHT - SPAN_HEIGHT ? first_y + SPAN_HEIGHT : IN_HEIGHT;
-    int32_t first_x = ox * STRIDE_WIDTH - PAD_WIDTH;
-    const int32_t beyond_x = first_x < IN_WIDTH - SPAN_WIDTH ? first_x + SPAN_WIDTH : IN_WIDTH;
+    for (int32_t i = 0; i < p->lanes; i++) {
+        out[i * p->y_channel] = lowest;
+    }
+    (void)sum_and_mean_cortex_m4_wpool_walk(p, t, z, r, c, p->kernel[3], x, out, keep);
+}
 
-    for (int32_t i = 0; i < LANES; i++) {
-        out[i * LANE_STEP] = -128;
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_loop_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *x, int8_t *out,
+    sum_and_mean_cortex_m4_wpool_inner_s8 *inner)
+{
+    for (int32_t i = p->run; i > 0; i--) {
+        *out = inner(p, x);
+        out += p->run_out;
+        x += p->run_step;
     }
-    SUM_AND_MEAN_CORTEX_M4_ROLLED
-    while (first_y < 0) {
-        first_y += DILATION_HEIGHT;
-    }
-    SUM_AND_MEAN_CORTEX_M4_ROLLED
-    while (first_x < 0) {
-        first_x += DILATION_WIDTH;
-    }
-    SUM_AND_MEAN_CORTEX_M4_ROLLED
-    for (int32_t iy = first_y; iy < beyond_y; iy += DILATION_HEIGHT) {
-        SUM_AND_MEAN_CORTEX_M4_ROLLED
-        for (int32_t ix = first_x; ix < beyond_x; ix += DILATION_WIDTH) {
-            for (int32_t i = 0; i < LANES; i++) {
-                const int8_t element = x[iy * STEP_HEIGHT + ix * STEP_WIDTH + i];
+}
 
-                out[i * LANE_STEP] = element > out[i * LANE_STEP] ? element : out[i * LANE_STEP];
+/* Columns [c, beyond), whose windows lie within the image. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_columns_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c,
+    int32_t beyond, int8_t *out, sum_and_mean_cortex_m4_wpool_run_s8 *run, sum_and_mean_cortex_m4_wpool_inner_s8 *inner)
+{
+    const int8_t *const row = image + (t * p->step[0] + z * p->step[1] + r * p->step[2]);
+
+    SUM_AND_MEAN_CORTEX_M4_ROLLED
+    for (; c < beyond; c += p->columns) {
+        run(p, row + (c * p->stride[3] - p->pad[3]) * p->step[3], out + c * p->y_pixel, inner);
+    }
+}
+
+/* Columns [c, beyond) of any row. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_any_columns_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *image, int32_t t, int32_t z, int32_t r, int32_t c,
+    int32_t beyond, int8_t *out, sum_and_mean_cortex_m4_wpool_any_s8 *any)
+{
+    for (; c < beyond; c++) {
+        any(image, t, z, r, c * p->stride[3] - p->pad[3], out + c * p->y_pixel);
+    }
+}
+
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_any_row_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *image, int32_t t, int32_t z, int32_t r, int8_t *out,
+    sum_and_mean_cortex_m4_wpool_run_s8 *run, sum_and_mean_cortex_m4_wpool_inner_s8 *inner,
+    sum_and_mean_cortex_m4_wpool_any_s8 *any)
+{
+    if (t < 0 || z < 0 || r < 0 || t > p->last[0] || z > p->last[1] || r > p->last[2]) {
+        sum_and_mean_cortex_m4_wpool_any_columns_s8(p, image, t, z, r, 0, p->output[3], out, any);
+        return;
+    }
+    sum_and_mean_cortex_m4_wpool_any_columns_s8(p, image, t, z, r, 0, p->inside, out, any);
+    sum_and_mean_cortex_m4_wpool_columns_s8(p, image, t, z, r, p->inside, p->beyond, out, run, inner);
+    sum_and_mean_cortex_m4_wpool_any_columns_s8(p, image, t, z, r, p->beyond, p->output[3], out, any);
+}
+
+/* Any pool. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_padded_s8(
+    const struct sum_and_mean_cortex_m4_wpool *p, const int8_t *x, int8_t *y, sum_and_mean_cortex_m4_wpool_run_s8 *run,
+    sum_and_mean_cortex_m4_wpool_inner_s8 *inner, sum_and_mean_cortex_m4_wpool_any_s8 *any)
+{
+    for (int32_t n = 0; n < p->batch; n++) {
+        for (int32_t plane = 0; plane < p->planes; plane++) {
+            const int8_t *const image = x + (n * p->x_image + plane * p->x_plane);
+            int8_t *out = y + (n * p->y_image + plane * p->y_channel);
+
+            for (int32_t t = -p->pad[0]; t < p->output[0] * p->stride[0] - p->pad[0]; t += p->stride[0]) {
+                for (int32_t z = -p->pad[1]; z < p->output[1] * p->stride[1] - p->pad[1]; z += p->stride[1]) {
+                    SUM_AND_MEAN_CORTEX_M4_ROLLED
+                    for (int32_t r = -p->pad[2]; r < p->output[2] * p->stride[2] - p->pad[2]; r += p->stride[2]) {
+                        sum_and_mean_cortex_m4_wpool_any_row_s8(p, image, t, z, r, out, run, inner, any);
+                        out += p->output[3] * p->y_pixel;
+                    }
+                }
             }
         }
     }
 }
 
-/* sum_and_mean_cortex_m4_largest: one row of outputs. */
-SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_largest_row(const int8_t *restrict image,
-    int32_t oy, int8_t *restrict out)
+SUM_AND_MEAN_CORTEX_M4_CONST_ATTR static const struct sum_and_mean_cortex_m4_wpool
+    sum_and_mean_cortex_m4_largest_layer = {
+    .batch = 1, .planes = 1, .lanes = 6, .inside = 1, .beyond = 6, .x_plane = 35, .run = 6, .columns = 1, .run_step = 1,
+    .run_out = 1, .taps = 9, .x_image = 210, .y_image = 210, .y_pixel = 6, .y_channel = 1, .input = {1, 1, 5, 7},
+    .output = {1, 1, 5, 7}, .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1},
+    .pad = {0, 0, 1, 1}, .step = {0, 0, 42, 6}, .last = {0, 0, 2, 4}, .tap = {0, 6, 12, 42, 48, 54, 84, 90, 96},
+};
+
+/* Outputs of windows at the border. */
+SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest_any(const int8_t *restrict x, int32_t t,
+    int32_t z, int32_t r, int32_t c, int8_t *restrict out)
 {
-    enum {
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 6,
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 42,
-        STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 6,
-        OUT_WIDTH = 7, Y_PIXEL = 6
-    };
-
-    if (oy < INSIDE_HEIGHT || oy >= BEYOND_HEIGHT) {
-        for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-            sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
-        }
-        return;
-    }
-    for (int32_t ox = 0; ox < INSIDE_WIDTH; ox++) {
-        sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
-    }
-    SUM_AND_MEAN_CORTEX_M4_ROLLED
-    for (int32_t ox = INSIDE_WIDTH; ox < BEYOND_WIDTH; ox++) {
-        const int8_t *window = image;
-
-        window += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        window += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        sum_and_mean_cortex_m4_largest_inside(window, out + ox * Y_PIXEL);
-    }
-    for (int32_t ox = BEYOND_WIDTH; ox < OUT_WIDTH; ox++) {
-        sum_and_mean_cortex_m4_largest_border(image, oy, ox, out + ox * Y_PIXEL);
-    }
+    sum_and_mean_cortex_m4_wpool_any_largest_s8(&sum_and_mean_cortex_m4_largest_layer, x, t, z, r, c, out, -128,
+        sum_and_mean_cortex_m4_wpool_keep_largest_s8);
 }
 
 /* largest: MaxPool, window 3x3, stride 1x1. */
 SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const int8_t *restrict x, int8_t *restrict y)
 {
-    enum {
-        BATCH = 1, PLANES = 1, X_IMAGE = 210, X_PLANE = 35, Y_IMAGE = 210, Y_PLANE = 1,
-        OUT_HEIGHT = 5, Y_ROW = 42
-    };
-
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t plane = 0; plane < PLANES; plane++) {
-            const int8_t *const image = x + (n * X_IMAGE + plane * X_PLANE);
-            int8_t *out = y + (n * Y_IMAGE + plane * Y_PLANE);
-
-            SUM_AND_MEAN_CORTEX_M4_ROLLED
-            for (int32_t oy = 0; oy < OUT_HEIGHT; oy++) {
-                sum_and_mean_cortex_m4_largest_row(image, oy, out);
-                out += Y_ROW;
-            }
-        }
-    }
+    sum_and_mean_cortex_m4_wpool_padded_s8(&sum_and_mean_cortex_m4_largest_layer, x, y,
+        sum_and_mean_cortex_m4_wpool_loop_s8, sum_and_mean_cortex_m4_wpool_largest_s8,
+        sum_and_mean_cortex_m4_largest_any);
 }
 
 /* sum_and_mean_cortex_m4_sum: the output code of a pair of codes, proved for all of them. */

@@ -8,7 +8,7 @@ blank lines between.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -44,6 +44,9 @@ FILES = (
     "mve_products.h",
     "mve_rows.h",
     "mve_depthwise.h",
+    "pools.h",
+    "code_pools.h",
+    "mve_pools.h",
     "scalar.h",
     "scalar_sums.h",
     "scalar_windows.h",
@@ -56,15 +59,23 @@ FILES = (
 _OF_BYTES = (
     *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_dense.h"),
     *("dsp_planes.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
+    *("pools.h", "code_pools.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
 _OF_FLOATS = ("float_conv.h",)
 """Those whose functions take float, as names with _float say: there are the same for double."""
 
-_TWINS = {"int8_t": "uint8_t", "_s8": "_u8", "float": "double", "_float": "_double"}
 _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
 _SINGLE = re.compile(r"(?:\b|_)float\b")
+_TWINS = (
+    (_OF_BYTES, _SIGNED, {"int8_t": "uint8_t", "_s8": "_u8"}),
+    (("pools.h", "code_pools.h"), _SIGNED, {"int8_t": "int16_t", "_s8": "_s16"}),
+    (("pools.h", "code_pools.h"), _SIGNED, {"int8_t": "uint16_t", "_s8": "_u16"}),
+    (("pools.h",), _SIGNED, {"int8_t": "float", "_s8": "_float"}),
+    (_OF_FLOATS, _SINGLE, {"float": "double", "_float": "_double"}),
+)
+"""Files, what of their text stands for another type, and for which."""
 
 _ISAS = {"THUMB1": "armv6-m", "ARMV7_M": "armv7-m", "RV32M": "rv32m"}
 """The instruction sets whose assembly stands behind ``#if QCGEN_IS_...``."""
@@ -110,12 +121,14 @@ def standard_headers(texts: Iterable[str]) -> list[str]:
 
 
 def with_twins(name: str, text: str) -> str:
-    """The text of a file with the functions for uint8_t or double that it stands for."""
-    if name not in _OF_BYTES + _OF_FLOATS:
-        return text
-    own = _SIGNED if name in _OF_BYTES else _SINGLE
+    """The text of a file with the functions for other types that it stands for."""
     _, body = text.split("\n\n", 1)
-    return f"{text}\n{own.sub(lambda found: _TWINS[found[0]], body)}"
+    others = (_renamed(body, own, by) for names, own, by in _TWINS if name in names)
+    return "\n".join([text, *others])
+
+
+def _renamed(text: str, own: re.Pattern[str], by: Mapping[str, str]) -> str:
+    return own.sub(lambda found: by[found[0]], text)
 
 
 def for_isa(text: str, isa: str) -> str:

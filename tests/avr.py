@@ -22,6 +22,9 @@ DRIVER_BYTES = 768
 MODEL_BYTES, PORT_BYTES, GUARDS = 80, 12, 76
 """Of the RAM: a model's row in the driver's table, each of its ports', and what surrounds a guarded buffer."""
 
+POOL_BYTES = 520
+"""Of the RAM: the structs of a pool, of which this compiler folds less than newer ones."""
+
 INPUT_BYTES, MODELS = 64 * 1024, 24
 """Of all models in one image, so that they fit its 256 KiB of flash; a model alone may have more inputs."""
 
@@ -58,7 +61,9 @@ class Image:
 def constant_bytes(each: Subject) -> int:
     """RAM that a model takes for good: avr-gcc copies constants there."""
     plan = each.artifact.plan
-    return sum(call.constant_bytes for call in plan.calls) + MODEL_BYTES + PORT_BYTES * len(plan.ports)
+    pools = sum(call.kernel.endswith(("max_pool", "portable/average_pool")) for call in plan.calls)
+    constants = sum(call.constant_bytes for call in plan.calls) + POOL_BYTES * pools
+    return constants + MODEL_BYTES + PORT_BYTES * len(plan.ports)
 
 
 def buffer_bytes(each: Subject) -> int:

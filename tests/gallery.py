@@ -633,7 +633,7 @@ NETWORKS = (
         "network_qdq",
         "a whole network of QDQ nodes, uint8, fused to integer operators: a Clip inside the convolution's clamp, a"
         " sigmoid as a table, a product proved for all pairs of codes, both poolings, Concat, Resize, Pad; a Transpose"
-        " that costs nothing; float input and a float Softmax at the boundary",
+        " that costs nothing; float at the boundary",
         network_qdq,
         NHWC_LAYOUT,
     ),

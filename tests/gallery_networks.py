@@ -146,8 +146,7 @@ def network_qdq() -> ModelProto:
     pads = n.constant("pads", np.int64([0, 0, 1, 0, 0, 0, 1, 0]))
     padded = n.node("Pad", [n.through(resized, GATED), pads], "padded")
     by_pixel = n.node("Transpose", [n.through(padded, GATED)], "by_pixel", perm=[0, 2, 3, 1])
-    n.node("Softmax", [n.through(by_pixel, GATED)], "y", axis=-1)
-    return n.model((1, 2, 8, 8))
+    return n.model((1, 2, 8, 8), (n.through(by_pixel, GATED),))
 
 
 LONG: Meaning = (2e-4, np.uint16(33000))
@@ -346,7 +345,8 @@ def float_tail() -> ModelProto:
     is_large = n.node("Greater", [total, n.constant("limit", np.float32(0.1))], "is_large")
     kept = n.node("Where", [is_large, total, n.constant("zero", np.float32(0))], "kept")
     mixtures = np.float32(np.random.RandomState(51).randint(-8, 9, (4, 4, 2)) / 8)
-    n.node("MatMul", [kept, n.constant("mixtures", mixtures)], "y")
+    mixed = n.node("MatMul", [kept, n.constant("mixtures", mixtures)], "mixed")
+    n.node("Softmax", [mixed], "y", axis=-1)
     return n.network(("int8", (1, 3, 4, 4)))
 
 

@@ -115,7 +115,7 @@ def render(unit: Unit) -> Built:
 
 def source(built: Sequence[Built]) -> str:
     """One C file of all units."""
-    parts = ["#include <stdint.h>\n"]
+    parts = [f"#include <stdint.h>\n#define {PREFIX.upper()}_CONST_ATTR\n"]
     texts = [b.text for b in built]
     shared = library("").needed(texts, PREFIX)
     parts += [f"#include <{name}>\n" for name in standard_headers([*texts, *shared])]

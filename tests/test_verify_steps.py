@@ -176,7 +176,7 @@ MUTANTS = {
         "mul_s8_wide", P + "pair_line.c.jinja", "half - 1] - pair)", "half - 1] - pair - 1)",
     ),
     "half the guard band of a mean": (
-        "average_square_s8_first_0_ties", P + "average_pool.c.jinja", "<= 2 * guard", "< guard",
+        "average_square_s8_first_0_ties", "library/code_pools.h", "<= 2 * mean->guard", "< mean->guard",
     ),
     "the lowest code of a normalization of channels": (
         "instance_norm_s8_25_first", "library/instance_norm.h",

@@ -2,84 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from qcgen.cores import BRANCHLESS
 from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, AccumulatorInterval
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, GlobalAveragePool, MaxPool, Operator, Requantize, RoundOnce, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize, prepare_round_once
 from qcgen.kernels.kernel import Constants, Prepared, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, pixel_stride, strides
-from qcgen.kernels.text import INDENT
-from qcgen.kernels.windows import Axis, Images, any_at_border, any_inside, axes, images
+from qcgen.kernels.windows import Axis, any_at_border, any_inside, axes, images, output_steps
 
+Number = TypeVar("Number", int, tuple[int, ...])
+MAX_AXES = 4  # of a struct
 MAX_TAPS = 64  # written out one by one; larger windows get a loop over their taps
 
 
 @dataclass(frozen=True)
-class Nested:
-    """The loop over one axis, with its depth in C."""
+class PoolContext(Context):
+    """A pooling, by a function of the library."""
 
-    axis: Axis
-    indent: str
-
-
-@dataclass(frozen=True)
-class Pooling(Context):
-    """What templates/kernels/portable/pool.c.jinja and those that extend it use. A plane is a channel of an image."""
+    template: ClassVar[str] = "kernels/portable/pool.c.jinja"
 
     window: str  # in words
     type: str  # of C, of both images
-    images: Images
-    batch: int  # images
-    planes: int  # of a loop: 1 if channels lie side by side
-    channels_last: bool  # the channels of a pixel lie side by side
-    lanes: int  # outputs of a window: the channels if they lie side by side
-    lane_step: int  # from one of them to the next, in elements of y
-    run: int  # outputs that are computed together: the lanes, or what lies within the image of a row
-    run_step: int  # from one window of a run to the next, in elements of x
-    is_rolled: bool  # windows overlap: the compiler must not write out loops over them
-    out_step: int  # from one output of a run to the next
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first
-    rows: tuple[Axis, ...]  # all but the last
-    across: Axis  # the last
-    taps: tuple[int, ...]  # their distances from the first one of a window, if they are written out
-    has_inside: bool  # some window is computed as one wholly within the image
-    has_border: bool  # some window is not
-    has_row_border: bool  # the windows of whole rows are not
-    x_plane: int  # from one plane to the next, in elements
-    y_channel: int  # the same of y
-    y_row: int  # from one row to the next
-    row_loops: tuple[Nested, ...]  # over the rows of the output
-    row_indent: str  # within them
-    row_bounds: tuple[str, ...]  # lines of enumerators of a row: what parts windows in the image from others,
-    row_numbers: tuple[str, ...]  # and the rest
-    tap_loops: tuple[Nested, ...]  # over a window
-    tap_indent: str  # within them
-    is_guarded: bool  # some sums are so near a step that they are taken as at the border
+    kind: str  # how the names of functions end that take it
+    layer: Struct
+    mean: Struct | None  # the output step of means of codes
+    run: str  # what computes a run of outputs whose windows lie within the image
+    inner: str  # what computes one of them; "" if `run` does
+    any: str  # what computes those of any window; "" if all lie within it
+    counts_taps: bool = False  # divisors are the taps in the image
+    zero: str = ""  # behind the table of what codes stand for, in C: where that of code 0 is
+    is_guarded: bool = False  # some sums are so near a step that their outputs are computed as at the border
+    lowest: str = ""  # what maxima start with, in C
+    keep: str = ""  # what takes elements to maxima; "" if the pooling has none
 
 
-@dataclass(frozen=True)
-class MaxPoolContext(Context):
-    """A max pooling."""
-
-    template: ClassVar[str] = "kernels/portable/max_pool.c.jinja"
-
-    pooling: Pooling
-    number: str  # of C: as what elements of windows within the image are compared
-    lowest: str  # what maxima start with, in C
-    replaces: str  # how an element that becomes the largest compares with the one before, in C
-    is_branchless: bool  # the larger one is computed, not chosen
+_KINDS = {
+    DType.INT8: "s8",
+    DType.UINT8: "u8",
+    DType.INT16: "s16",
+    DType.UINT16: "u16",
+    DType.FLOAT32: "float",
+}
 
 
 def why_not_max(op: Operator, _setting: Setting) -> str | None:
@@ -91,24 +66,32 @@ def prepare_max(op: Operator, setting: Setting) -> Prepared:
     """No constants; outputs are kept where they belong while the loop over its window runs."""
     assert isinstance(op, MaxPool)
     is_float = op.x.dtype is DType.FLOAT32
+    context = pooling_of(op.geometry, op.x, setting, "largest")
+    inner = keep = "largest"
+    if BRANCHLESS in setting.features and not is_float:
+        inner = keep = "largest_branchless"
+    elif _chooses_by_branches(setting):
+        # Codes are compared as words: compilers extend bytes for each comparison. Cortex-M0 then takes up to two fifths
+        # fewer instructions, RV32IMC half; with gcc -O3 a third more if windows are neighbours in a row, which share
+        # what they find.
+        inner = "largest" if is_float or op.geometry.strides[-1] == 1 else "largest_word"
+        keep = "larger"
     # That of the type, which onnxruntime gives of a window without a tap on the image.
     lowest = f"{np.finfo(np.float32).min}f" if is_float else str(op.x.dtype.low)
-    # Of a zero and its negative the last one stays, as in onnxruntime.
-    is_branchless = BRANCHLESS in setting.features and not is_float
-    pooling, c_type = pooling_of(op.geometry, op.x, setting), op.x.dtype.c
-    number = c_type if is_float or not _compares_words(pooling, setting) else "int32_t"
-    context = MaxPoolContext(pooling, number, lowest, ">=" if is_float else ">", is_branchless)
-    return Prepared((), context, (), Certificate())
+    context = replace(context, inner=inner, lowest=lowest, keep=f"keep_{keep}" if context.any else "")
+    return Prepared((), context, (), Certificate(), operations=operations(context))
 
 
-def _compares_words(pooling: Pooling, setting: Setting) -> bool:
-    """Whether codes are compared as words: compilers extend bytes for each comparison where a choice is a branch.
+def operations(context: PoolContext) -> float:
+    """What the functions become: fitted to what gcc -O2 makes of layers; a float32 sum in integers is worth 25."""
+    taps = len(context.layer.arrays["tap"])
+    means = context.mean is not None and (context.is_guarded or bool(context.any))
+    return 30.0 + 3.0 * taps + (47.0 if context.any else 40.0 if means else 0.0) + (27.0 if means else 0.0)
 
-    Cortex-M0 then takes up to two fifths fewer instructions, RV32IMC half; with gcc -O3 a third more if windows are
-    neighbours in a row, which share what they find. Elsewhere bytes are compared as fast, or in vectors.
-    """
-    chooses = setting.target.chooses_without_branches or "mve" in setting.features
-    return setting.target.is_small and not chooses and pooling.across.stride > 1
+
+def _chooses_by_branches(setting: Setting) -> bool:
+    """Whether a choice is a branch; elsewhere bytes are compared as fast as words, or in vectors."""
+    return setting.target.is_small and not (setting.target.chooses_without_branches or "mve" in setting.features)
 
 
 def is_written_out(spatial: tuple[Axis, ...]) -> bool:
@@ -117,108 +100,74 @@ def is_written_out(spatial: tuple[Axis, ...]) -> bool:
 
 
 def pooling_of(
-    g: ConvGeometry, x: Tensor, setting: Setting, *, has_line: bool = True, has_guard: bool = False
-) -> Pooling:
-    """``has_line``: windows in the image may be computed otherwise than at the border, ``has_guard``: not always."""
-    x_last, y_last = (layout is Layout.CHANNELS_LAST for layout in (setting.x_layout, setting.y_layout))
+    g: ConvGeometry,
+    x: Tensor,
+    setting: Setting,
+    what: str,
+    more: Mapping[str, int] | None = None,
+    *,
+    mean: Struct | None = None,
+    has_line: bool = True,
+) -> PoolContext:
+    """``what`` is computed of windows, ``more``: fields of the struct on that.
+
+    ``has_line``: windows in the image are computed otherwise than those at the border.
+    """
+    x_last = setting.x_layout is Layout.CHANNELS_LAST
     spatial = axes(g, setting.x_layout)
-    *outer, across = spatial
-    pixels = prod(g.output)
-    y_pixel, y_channel = (g.out_channels, 1) if y_last else (1, pixels)
+    across = spatial[-1]
+    steps = output_steps(g, setting.y_layout)
     has_inside = has_line and is_written_out(spatial)
-    row = _Row(
-        spatial,
-        channels_last=x_last,
-        has_inside=has_inside,
-        has_border=not has_inside or any_at_border(spatial),
-        is_guarded=has_inside and has_guard,
-        run=g.in_channels if x_last else across.inside_end - across.inside_begin,
-        out_step=y_channel if x_last else y_pixel,
-        y_pixel=y_pixel,
-    )
-    return Pooling(
+    has_border = not has_inside or any_at_border(spatial)
+    columns = across.inside_end - across.inside_begin
+    numbers = {
+        "batch": g.batch,
+        "planes": 1 if x_last else g.in_channels,
+        "lanes": g.in_channels if x_last else 1,
+        "inside": across.inside_begin,
+        "beyond": across.inside_end,
+        "x_plane": prod(g.input),
+        "run": g.in_channels if x_last else columns,
+        "columns": 1 if x_last else columns,
+        "run_step": 1 if x_last else across.stride,
+        "run_out": steps.y_channel if x_last else steps.y_pixel,
+        "taps": prod(g.kernel) if has_inside else 0,
+    }
+    numbers |= asdict(images(g)) | asdict(steps)
+    last = _of_axes((axis.input - axis.span for axis in spatial), 0) if has_inside else (-1,) * MAX_AXES
+    arrays = {
+        "input": _of_axes(g.input, 1),
+        "output": _of_axes(g.output, 1),
+        "kernel": _of_axes(g.kernel, 1),
+        "stride": _of_axes(g.strides, 1),
+        "dilation": _of_axes(g.dilations, 1),
+        "pad": _of_axes(g.pads_begin, 0),
+        "step": _of_axes((axis.step for axis in spatial), 0),
+        "last": last,
+        "tap": _taps(spatial) if has_inside else (0,),
+    }
+    is_rolled = not x_last and any(axis.stride < axis.span for axis in spatial)
+    return PoolContext(
         window=_kind(g),
         type=x.dtype.c,
-        images=images(g),
-        batch=g.batch,
-        planes=1 if x_last else g.in_channels,
-        channels_last=x_last,
-        lanes=g.in_channels if x_last else 1,
-        lane_step=y_channel,
-        run=row.run,
-        run_step=1 if x_last else across.stride,
-        is_rolled=not x_last and any(axis.stride < axis.span for axis in spatial),
-        out_step=row.out_step,
-        axes=spatial,
-        rows=tuple(outer),
-        across=across,
-        taps=_taps(spatial) if has_inside else (),
-        has_inside=has_inside,
-        has_border=row.has_border,
-        has_row_border=row.has_row_border,
-        x_plane=prod(g.input),
-        y_channel=y_channel,
-        y_row=across.output * y_pixel,
-        row_loops=tuple(Nested(axis, INDENT * (3 + depth)) for depth, axis in enumerate(outer)),
-        row_indent=INDENT * (2 + len(spatial)),
-        row_bounds=row.bounds,
-        row_numbers=row.numbers,
-        tap_loops=tuple(Nested(axis, INDENT * (1 + depth)) for depth, axis in enumerate(spatial)),
-        tap_indent=INDENT * (1 + len(spatial)),
-        is_guarded=row.is_guarded,
+        kind=_KINDS[x.dtype],
+        layer=Struct("wpool", (), _told(numbers | dict(more or {})), arrays=_told(arrays)),
+        mean=mean,
+        run="rolled_loop" if is_rolled else "indexed_loop" if setting.target.isa == "armv6-m" else "loop",
+        inner=what,
+        any=f"any_{what}" if has_border else "",
     )
 
 
-@dataclass(frozen=True)
-class _Row:
-    """The enumerators that the function of a row uses, in lines; fields as in Pooling."""
+def _told(fields: Mapping[str, Number]) -> dict[str, Number]:
+    """Those that are not 0: a struct has this anyway."""
+    return {name: value for name, value in fields.items() if value not in (0, (0,) * MAX_AXES)}
 
-    axes: tuple[Axis, ...]
-    channels_last: bool
-    has_inside: bool
-    has_border: bool
-    is_guarded: bool
-    run: int
-    out_step: int
-    y_pixel: int
 
-    @property
-    def has_row_border(self) -> bool:
-        return any_at_border(self.axes[:-1])
-
-    @property
-    def bounds(self) -> tuple[str, ...]:
-        """What parts windows in the image from others."""
-        *outer, across = self.axes
-        if not (self.has_inside and self.has_border):
-            return ()
-        lines = []
-        for axis in self.axes if self.has_row_border else (across,):
-            ends = axis in outer or self.channels_last or axis.inside_end < axis.output
-            beyond = f", BEYOND_{axis.label} = {axis.inside_end}" if ends else ""
-            lines.append(f"INSIDE_{axis.label} = {axis.inside_begin}{beyond}")
-        return tuple(lines)
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The rest."""
-        *outer, across = self.axes
-        lines = []
-        for axis in self.axes if self.has_inside else ():
-            if self.channels_last or self.has_border or axis in outer:
-                step = f", STEP_{axis.label} = {axis.step}" if self.channels_last or axis in outer else ""
-                lines.append(f"STRIDE_{axis.label} = {axis.stride}, PAD_{axis.label} = {axis.pad}{step}")
-        is_cut_behind = not self.has_inside or self.has_row_border or across.inside_end < across.output
-        out = []
-        if is_cut_behind or (self.channels_last and not self.has_border):
-            out.append(f"OUT_{across.label} = {across.output}")
-        if self.channels_last or self.has_border or self.is_guarded:
-            out.append(f"Y_PIXEL = {self.y_pixel}")
-        if self.is_guarded:
-            out.append(f"RUN = {self.run}")
-        if self.is_guarded and self.channels_last:
-            out.append(f"OUT_STEP = {self.out_step}")
-        return (*lines, ", ".join(out)) if out else tuple(lines)
+def _of_axes(own: Iterable[int], other: int) -> tuple[int, ...]:
+    """A number of each axis; ``other``: of those that the image does not have."""
+    found = tuple(own)
+    return (other,) * (MAX_AXES - len(found)) + found
 
 
 def _kind(g: ConvGeometry) -> str:

@@ -35,8 +35,8 @@ from qcgen.ir.program import (
     macs_of,
     run_time_scales,
 )
+from qcgen.kernels.pooling import PoolContext
 from qcgen.kernels.portable.orion import OrionConvContext
-from qcgen.kernels.portable.pool import AveragePoolContext
 from qcgen.kernels.portable.rows import RowsCall
 from qcgen.render.c_text import WIDTH, one_line, thousands
 
@@ -297,8 +297,8 @@ def _panics(call: Call) -> Iterator[tuple[str, str]]:
 
 def _has_border(call: Call) -> bool:
     """Whether some window of an average pooling reaches beyond the image."""
-    assert isinstance(call.context, AveragePoolContext)
-    return call.context.pooling.has_border
+    assert isinstance(call.context, PoolContext)
+    return bool(call.context.any)
 
 
 ORACLE = "onnxruntime's float32 arithmetic"

@@ -100,13 +100,6 @@ def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
 MATMUL = Kernel("arm_mve/matmul", MatMulContext, frozenset({"mve"}), why_not_matmul, prepare_matmul)
 
 
-@dataclass(frozen=True)
-class MaxPoolContext(pooling.MaxPoolContext):
-    """A max pooling whose windows within the image are computed in vectors."""
-
-    template: ClassVar[str] = "kernels/arm_mve/max_pool.c.jinja"
-
-
 def why_not_max_pool(op: Operator, setting: Setting) -> str | None:
     """Serves int8 codes whose channels lie side by side and fill vectors."""
     reason = pooling.why_not_max(op, setting) or why_channels_apart(setting.x_layout, setting.y_layout)
@@ -126,9 +119,9 @@ def prepare_max_pool(op: Operator, setting: Setting) -> Prepared:
     """As portable/max_pool, with other functions."""
     prepared = pooling.prepare_max(op, setting)
     context = prepared.context
-    assert isinstance(context, pooling.MaxPoolContext)
-    context = MaxPoolContext(**vars(context))
-    return replace(prepared, context=context)
+    assert isinstance(context, pooling.PoolContext)
+    keep = f"mve_{context.keep}" if context.keep else ""
+    return replace(prepared, context=replace(context, run="mve_loop", inner="", keep=keep))
 
 
-MAX_POOL = Kernel("arm_mve/max_pool", MaxPoolContext, frozenset({"mve"}), why_not_max_pool, prepare_max_pool)
+MAX_POOL = Kernel("arm_mve/max_pool", pooling.PoolContext, frozenset({"mve"}), why_not_max_pool, prepare_max_pool)

@@ -5,66 +5,22 @@ portable/interpolate: images of codes that are resized bilinearly, in integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from qcgen.arithmetic import Quantization, dequantize
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, Between, Interpolate, Operator, Tensor
-from qcgen.ir.types import DType, Layout
-from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, word, words
+from qcgen.ir.types import DType
+from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, word, words
 from qcgen.kernels.loop_nest import strides
-from qcgen.kernels.pooling import (
-    MaxPoolContext,
-    Nested,
-    Pooling,
-    is_written_out,
-    pooling_of,
-    prepare_max,
-    why_not_max,
-)
-from qcgen.kernels.windows import PlaneAxis, any_at_border, axes, beyond_taps, first_taps
+from qcgen.kernels.pooling import PoolContext, is_written_out, operations, pooling_of, prepare_max, why_not_max
+from qcgen.kernels.windows import any_at_border, axes
 from qcgen.requantize.means import MeanLine, fit_mean_line
-
-
-@dataclass(frozen=True)
-class MeanStep(Context):
-    """From the sum of a window's codes to the output's code; only float32 has none of it."""
-
-    line: MeanLine | None = None  # None: float32
-    counts_taps: bool = False  # divisors are the taps in the image
-    lowest_code: int = 0  # of x
-    start: int = 0  # of line.slope times a sum of codes
-    low: int = 0  # the lowest code of y
-    high: int = 0  # the highest code of y
-    clamps_low: bool = False  # some sum is below the lowest code
-    clamps_high: bool = False  # some sum is above the highest code
-    fraction_mask: int = 0  # the bits of the line below its code
-    y_scale: int = 0  # y's scale as the word of a float32 number
-    y_zero: int = 0  # y's zero point as such a word
-    divisor: int = 0  # the number of taps as such a word
-
-
-@dataclass(frozen=True)
-class AveragePoolContext(Context):
-    """An average pooling."""
-
-    template: ClassVar[str] = "kernels/portable/average_pool.c.jinja"
-
-    pooling: Pooling
-    mean: MeanStep
-    tap_count: int  # of a window
-    counts_padding: bool  # taps outside the image count
-    may_be_empty: bool  # some window has no tap that counts
-    is_float: bool  # float32 throughout
-    emulates: bool  # some outputs are found by float32 arithmetic in integers
-    groups: tuple[tuple[int, ...], ...] = ()  # of float32: the taps that are added up first, if taps are written out
-    is_by_columns: bool = False  # of float32: those of a column are
-    column_loops: tuple[Nested, ...] = ()  # over a column of a window
 
 
 def why_not_average(op: Operator, _setting: Setting) -> str | None:
@@ -77,68 +33,54 @@ def prepare_average(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, AveragePool)
     if op.x.dtype is not DType.FLOAT32:
         return _prepare_quantized(op, setting)
-    pooling = pooling_of(op.geometry, op.x, setting)
-    columns = op.geometry.kernel[-1] if op.is_by_columns else len(pooling.taps)
-    context = AveragePoolContext(
-        pooling=pooling,
-        mean=MeanStep(),
-        tap_count=prod(op.geometry.kernel),
-        counts_padding=op.count_include_pad,
-        may_be_empty=_may_be_empty(op),
-        is_float=True,
-        emulates=False,
-        groups=tuple(pooling.taps[column::columns] for column in range(columns)) if pooling.taps else (),
-        is_by_columns=op.is_by_columns,
-        column_loops=pooling.tap_loops[:-1],
-    )
-    return Prepared((), context, (), Certificate())
+    numbers = {"counts_all": int(op.count_include_pad), "is_by_columns": int(op.is_by_columns)}
+    context = pooling_of(op.geometry, op.x, setting, "mean", numbers)
+    return Prepared((), context, (), Certificate(), operations=operations(context))
 
 
 def _prepare_quantized(op: AveragePool, setting: Setting) -> Prepared:
     g = op.geometry
     x_by, y_by = _quantization(op.x), _quantization(op.y)
     line = fit_mean_line(prod(g.kernel), x_by, y_by, (op.x.dtype.low, op.x.dtype.high), op.y.dtype.low, op.y.dtype.high)
-    pooling = pooling_of(g, op.x, setting, has_line=not line.emulates_always, has_guard=line.guard is not None)
-    spatial, has_inside = pooling.axes, pooling.has_inside
+    spatial = axes(g, setting.x_layout)
+    has_inside = is_written_out(spatial) and not line.emulates_always
+    is_guarded = has_inside and line.guard is not None
     counts_taps = (any_at_border(spatial) or not is_written_out(spatial)) and not op.count_include_pad
-    context = AveragePoolContext(
-        pooling=pooling,
-        mean=_mean_step(op, line, has_inside=has_inside, counts_taps=counts_taps),
-        tap_count=prod(g.kernel),
-        counts_padding=op.count_include_pad,
-        may_be_empty=_may_be_empty(op),
-        is_float=False,
-        emulates=pooling.is_guarded or pooling.has_border,
-    )
-    scratch = (Scratch(4 * pooling.run, 4),) if pooling.is_guarded else ()
+    emulates = is_guarded or not has_inside or any_at_border(spatial)
+    constants = _emulation_tables(op, x_by, counts_taps) if emulates else ()
+    mean = Struct("wpool_mean", (), _numbers(op, line, counts_taps), _words(op))
+    context = pooling_of(g, op.x, setting, "mean", mean=mean, has_line=has_inside)
+    zero = f" + {-op.x.dtype.low}" if op.x.dtype.low else ""
+    run = "guarded_loop" if is_guarded else context.run
+    context = replace(context, run=run, zero=zero, counts_taps=counts_taps, is_guarded=is_guarded)
     form = "soft-float" if not has_inside else "line" if line.guard is None else "guard band"
     numbers: dict[str, object] = {"kind": "window mean", "form": form, "accumulator": line.sums}
     if has_inside:
         numbers |= {"slope": line.slope, "offset": line.offset, "shift": line.shift, "guard": line.guard}
     certificate = Certificate(line.sums, False, {form: 1}, line.comparisons, numbers=numbers)
-    constants = _emulation_tables(op, x_by, counts_taps) if context.emulates else ()
-    return Prepared(constants, context, scratch, certificate)
+    return Prepared(constants, context, (), certificate, operations=operations(context))
 
 
-def _mean_step(op: AveragePool, line: MeanLine, *, has_inside: bool, counts_taps: bool) -> MeanStep:
-    x_by, y_by, taps = _quantization(op.x), _quantization(op.y), prod(op.geometry.kernel)
+def _numbers(op: AveragePool, line: MeanLine, counts_taps: bool) -> dict[str, int]:
     low, high = op.y.dtype.low, op.y.dtype.high
     ends = tuple(end * line.slope + line.offset for end in line.sums)
-    return MeanStep(
-        line=line,
-        counts_taps=counts_taps,
-        lowest_code=op.x.dtype.low,
+    return {
+        "counts_all": int(not counts_taps),
+        "clamps_low": int(ends[0] >> line.shift < low),
+        "clamps_high": int(ends[1] >> line.shift > high),
+        "slope": line.slope,
         # The share of the zero point is in every sum of codes.
-        start=line.offset - line.slope * taps * x_by.zero_point,
-        low=low,
-        high=high,
-        clamps_low=has_inside and ends[0] >> line.shift < low,
-        clamps_high=has_inside and ends[1] >> line.shift > high,
-        fraction_mask=(1 << line.shift) - 1,
-        y_scale=word(y_by.scale),
-        y_zero=word(y_by.zero_point),
-        divisor=word(taps),
-    )
+        "start": line.offset - line.slope * prod(op.geometry.kernel) * _quantization(op.x).zero_point,
+        "shift": line.shift,
+        "guard": line.guard or 0,
+        "low": low,
+        "high": high,
+    }
+
+
+def _words(op: AveragePool) -> dict[str, int]:
+    by, taps = _quantization(op.y), prod(op.geometry.kernel)
+    return {"y_scale": word(by.scale), "y_zero_point": word(by.zero_point), "divisor": word(taps)}
 
 
 def _emulation_tables(op: AveragePool, x_by: Quantization, counts_taps: bool) -> tuple[Constants, ...]:
@@ -152,24 +94,13 @@ def _emulation_tables(op: AveragePool, x_by: Quantization, counts_taps: bool) ->
     return tuple(constants)
 
 
-def _may_be_empty(op: AveragePool) -> bool:
-    """Whether some window has no tap on the image, where padding does not count."""
-    found = (
-        PlaneAxis(a.input, a.output, a.kernel, a.stride, a.dilation, a.pad)
-        for a in axes(op.geometry, Layout.CHANNELS_LAST)
-    )
-    return not op.count_include_pad and any(
-        first >= beyond for axis in found for first, beyond in zip(first_taps(axis), beyond_taps(axis), strict=True)
-    )
-
-
 def _quantization(tensor: Tensor) -> Quantization:
     assert tensor.scale is not None, "the tensor is quantized"
     return Quantization(tensor.scale, tensor.zero_point or 0)
 
 
-MAX_POOL = Kernel("portable/max_pool", MaxPoolContext, frozenset(), why_not_max, prepare_max)
-AVERAGE_POOL = Kernel("portable/average_pool", AveragePoolContext, frozenset(), why_not_average, prepare_average)
+MAX_POOL = Kernel("portable/max_pool", PoolContext, frozenset(), why_not_max, prepare_max)
+AVERAGE_POOL = Kernel("portable/average_pool", PoolContext, frozenset(), why_not_average, prepare_average)
 
 
 IMAGE_AXES = ("image", "row", "column", "channel")

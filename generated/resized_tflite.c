@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0xd9f005be
+#if RESIZED_TFLITE_HEADER_ID != 0x79f82359
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -209,6 +209,49 @@ static RESIZED_TFLITE_INLINE void resized_tflite_integer_log_softmax_s8(
     }
 }
 
+/* An image; steps are from one to the next, in elements. */
+struct resized_tflite_bilinear {
+    const int32_t *rows, *columns;           /* where in x the row and the column before each of y begin */
+    const int16_t *row_parts, *column_parts; /* how far behind them it lies, in 1024ths */
+    int32_t images, y_rows, y_columns, channels;
+    int32_t x_image, x_row, x_column, x_channel, y_image, y_row, y_column, y_channel;
+    int32_t truncates; /* what is between two codes goes toward 0, not to the nearer one */
+};
+
+static RESIZED_TFLITE_INLINE void resized_tflite_bilinear_row_s8(const struct resized_tflite_bilinear *p,
+    const int8_t *upper, const int8_t *lower, int32_t down, int8_t *out)
+{
+    for (int32_t column = 0; column < p->y_columns; column++) {
+        const int32_t across = p->column_parts[column];
+        const int32_t left = p->columns[column];
+        const int32_t right = across > 0 ? left + p->x_column : left;
+
+        for (int32_t c = 0; c < p->channels; c++) {
+            const int32_t l = left + c * p->x_channel, r = right + c * p->x_channel;
+            const int32_t above = upper[l] * (1024 - across) + upper[r] * across;
+            const int32_t below = lower[l] * (1024 - across) + lower[r] * across;
+            const int32_t sum = above * (1024 - down) + below * down; /* in units of 2^-20 */
+            const int32_t half = p->truncates ? 0 : sum > 0 ? INT32_C(1) << 19 : -(INT32_C(1) << 19);
+
+            out[column * p->y_column + c * p->y_channel] = (int8_t)((sum + half) / (INT32_C(1) << 20));
+        }
+    }
+}
+
+static RESIZED_TFLITE_INLINE void resized_tflite_bilinear_s8(const struct resized_tflite_bilinear *p, const int8_t *x,
+    int8_t *y)
+{
+    for (int32_t image = 0; image < p->images; image++) {
+        for (int32_t row = 0; row < p->y_rows; row++) {
+            const int32_t down = p->row_parts[row];
+            const int8_t *const upper = x + (image * p->x_image + p->rows[row]);
+
+            resized_tflite_bilinear_row_s8(p, upper, down > 0 ? upper + p->x_row : upper, down,
+                y + (image * p->y_image + row * p->y_row));
+        }
+    }
+}
+
 /* resized_tflite_RESIZE_BILINEAR_0: where the row before each row of y begins in x. */
 RESIZED_TFLITE_CONST_ATTR static const int32_t resized_tflite_RESIZE_BILINEAR_0_rows[7] = {
      0,  0,  0,  9, 18, 18, 27,
@@ -232,30 +275,15 @@ RESIZED_TFLITE_CONST_ATTR static const int16_t resized_tflite_RESIZE_BILINEAR_0_
 /* RESIZE_BILINEAR_0: RESIZE_BILINEAR to 7 x 5 pixels. */
 RESIZED_TFLITE_NOINLINE static void resized_tflite_RESIZE_BILINEAR_0(const int8_t *restrict x, int8_t *restrict y)
 {
-    enum { ROWS = 7, COLUMNS = 5, CHANNELS = 3, ONE = 1024 };
-    enum { X_ROW = 9, X_COLUMN = 3, Y_ROW = 15, Y_COLUMN = 3 };
+    RESIZED_TFLITE_CONST_ATTR static const struct resized_tflite_bilinear layer = {
+        .rows = resized_tflite_RESIZE_BILINEAR_0_rows, .row_parts = resized_tflite_RESIZE_BILINEAR_0_row_parts,
+        .columns = resized_tflite_RESIZE_BILINEAR_0_columns,
+        .column_parts = resized_tflite_RESIZE_BILINEAR_0_column_parts, .images = 1, .y_rows = 7, .y_columns = 5,
+        .channels = 3, .x_image = 36, .x_row = 9, .x_column = 3, .x_channel = 1, .y_image = 105, .y_row = 15,
+        .y_column = 3, .y_channel = 1, .truncates = 0,
+    };
 
-    for (int32_t row = 0; row < ROWS; row++) {
-        const int32_t down = resized_tflite_RESIZE_BILINEAR_0_row_parts[row];
-        const int8_t *const upper = &x[resized_tflite_RESIZE_BILINEAR_0_rows[row]];
-        const int8_t *const lower = down > 0 ? upper + X_ROW : upper;
-        int8_t *const out = &y[row * Y_ROW];
-
-        for (int32_t column = 0; column < COLUMNS; column++) {
-            const int32_t across = resized_tflite_RESIZE_BILINEAR_0_column_parts[column];
-            const int32_t left = resized_tflite_RESIZE_BILINEAR_0_columns[column];
-            const int32_t right = across > 0 ? left + X_COLUMN : left;
-
-            for (int32_t c = 0; c < CHANNELS; c++) {
-                const int32_t above = upper[left + c] * (ONE - across) + upper[right + c] * across;
-                const int32_t below = lower[left + c] * (ONE - across) + lower[right + c] * across;
-                const int32_t sum = above * (ONE - down) + below * down; /* in units of 2^-20 */
-                const int32_t half = sum > 0 ? INT32_C(1) << 19 : -(INT32_C(1) << 19);
-
-                out[column * Y_COLUMN + c] = (int8_t)((sum + half) / (INT32_C(1) << 20));
-            }
-        }
-    }
+    resized_tflite_bilinear_s8(&layer, x, y);
 }
 
 /* resized_tflite_SQUARED_DIFFERENCE_1: the operand color, a constant. */

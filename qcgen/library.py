@@ -47,6 +47,7 @@ FILES = (
     "pools.h",
     "code_pools.h",
     "mve_pools.h",
+    "bilinear.h",
     "scalar.h",
     "scalar_sums.h",
     "scalar_windows.h",
@@ -59,7 +60,7 @@ FILES = (
 _OF_BYTES = (
     *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_dense.h"),
     *("dsp_planes.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
-    *("pools.h", "code_pools.h"),
+    *("pools.h", "code_pools.h", "bilinear.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 

@@ -48,7 +48,7 @@ class PoolContext(Context):
     keep: str = ""  # what takes elements to maxima; "" if the pooling has none
 
 
-_KINDS = {
+KINDS = {
     DType.INT8: "s8",
     DType.UINT8: "u8",
     DType.INT16: "s16",
@@ -150,7 +150,7 @@ def pooling_of(
     return PoolContext(
         window=_kind(g),
         type=x.dtype.c,
-        kind=_KINDS[x.dtype],
+        kind=KINDS[x.dtype],
         layer=Struct("wpool", (), _told(numbers | dict(more or {})), arrays=_told(arrays)),
         mean=mean,
         run="rolled_loop" if is_rolled else "indexed_loop" if setting.target.isa == "armv6-m" else "loop",

@@ -18,7 +18,7 @@ from qcgen.ir.program import AveragePool, Between, Interpolate, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, word, words
 from qcgen.kernels.loop_nest import strides
-from qcgen.kernels.pooling import PoolContext, is_written_out, operations, pooling_of, prepare_max, why_not_max
+from qcgen.kernels.pooling import KINDS, PoolContext, is_written_out, operations, pooling_of, prepare_max, why_not_max
 from qcgen.kernels.windows import any_at_border, axes
 from qcgen.requantize.means import MeanLine, fit_mean_line
 
@@ -103,7 +103,8 @@ MAX_POOL = Kernel("portable/max_pool", PoolContext, frozenset(), why_not_max, pr
 AVERAGE_POOL = Kernel("portable/average_pool", PoolContext, frozenset(), why_not_average, prepare_average)
 
 
-IMAGE_AXES = ("image", "row", "column", "channel")
+INTERPOLATED = 30.0  # operations that the library's function becomes
+AXES = ("image", "row", "column", "channel")
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,8 @@ class InterpolateContext(Context):
     template: ClassVar[str] = "kernels/portable/interpolate.c.jinja"
 
     type: str  # of C, of both images
-    truncates: bool  # what is between two codes goes toward 0, not to the nearer one
-    batch: int  # images
-    rows: int  # of y
-    columns: int  # of y
-    channels: int  # of both
-    x_steps: tuple[tuple[str, int], ...]  # by axis: from one place to the next, in elements; 1 for all others
-    y_steps: tuple[tuple[str, int], ...]  # the same of y
+    kind: str  # how the names of functions end that take it
+    layer: Struct
 
 
 def why_not_interpolate(op: Operator, _setting: Setting) -> str | None:
@@ -132,17 +128,15 @@ def prepare_interpolate(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Interpolate)
     x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
     constants = (*_tables("row", op.down, x[1]), *_tables("column", op.across, x[2]))
-    context = InterpolateContext(
-        type=op.x.dtype.c,
-        truncates=op.truncates,
-        batch=op.y.shape[0],
-        rows=op.y.shape[1],
-        columns=op.y.shape[2],
-        channels=op.y.shape[3],
-        x_steps=tuple(zip(IMAGE_AXES, x, strict=True)),
-        y_steps=tuple(zip(IMAGE_AXES, y, strict=True)),
-    )
-    return Prepared(constants, context, (), Certificate())
+    images, rows, columns, channels = op.y.shape
+    numbers = {"images": images, "y_rows": rows, "y_columns": columns, "channels": channels}
+    numbers |= {
+        f"{name}_{axis}": step for name, steps in (("x", x), ("y", y)) for axis, step in zip(AXES, steps, strict=True)
+    }
+    tables = tuple(each.role for each in constants)
+    layer = Struct("bilinear", tables, numbers | {"truncates": int(op.truncates)})
+    context = InterpolateContext(op.x.dtype.c, KINDS[op.x.dtype], layer)
+    return Prepared(constants, context, (), Certificate(), folded={"bilinear": INTERPOLATED})
 
 
 def _tables(axis: str, by: Between, step: int) -> tuple[Constants, ...]:

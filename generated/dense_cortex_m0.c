@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0x57d153f5
+#if DENSE_CORTEX_M0_HEADER_ID != 0xd024f57c
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -68,6 +68,23 @@ struct dense_cortex_m0_arena_behind {
 #define DENSE_CORTEX_M0_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_CORTEX_M0_INLINE DENSE_CORTEX_M0_CODE_ATTR inline
+#endif
+
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_CORTEX_M0_ROLLED _Pragma("GCC unroll 1")
+#else
+#define DENSE_CORTEX_M0_ROLLED
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DENSE_CORTEX_M0_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_CORTEX_M0_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DENSE_CORTEX_M0_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -215,6 +232,101 @@ static DENSE_CORTEX_M0_INLINE const void *dense_cortex_m0_scalar_sums_by_word(
 #endif
 }
 
+/* Elements less `shift` as words, so many of which are in a `round` of the loop. */
+static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_elements_s8(
+    const int8_t *x, int32_t count, int32_t shift, int32_t *elements, int32_t round)
+{
+    for (int32_t k = 0; k < count / round; k++) {
+        DENSE_CORTEX_M0_UNROLLED
+        for (int32_t i = 0; i < round; i++) {
+            elements[i] = x[i] - shift;
+        }
+        x += round;
+        elements += round;
+    }
+    DENSE_CORTEX_M0_UNROLLED
+    for (int32_t i = 0; i < count % round; i++) {
+        elements[i] = x[i] - shift;
+    }
+}
+
+/* A matrix by `blocks` of four channels, whose weights are so many `words`: one or two blocks at a time. */
+struct dense_cortex_m0_scalar_matrix {
+    int32_t channels, blocks, words;
+};
+
+/* The sums of one or two blocks. */
+typedef void dense_cortex_m0_scalar_matrix_sums(const int32_t *weights, const void *elements,
+    dense_cortex_m0_scalar_sums *sums);
+
+/* Adds what the weights of a block lack; returns where the next block's `outliers` begin. */
+typedef const int32_t *dense_cortex_m0_scalar_matrix_rest(const int32_t *outliers, const void *elements,
+    dense_cortex_m0_scalar_sums *sums);
+
+/* Stores the output of channel m; `own` is what a layer has for itself. */
+typedef void dense_cortex_m0_scalar_store(const void *own, int32_t acc, int32_t m, void *y);
+
+/* Stores the outputs of up to four channels. */
+static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_store_block(const dense_cortex_m0_scalar_sums *sums,
+    int32_t channels, const int32_t *bias, const void *own, dense_cortex_m0_scalar_store *store, int32_t m, void *y)
+{
+    store(own, (int32_t)((uint32_t)bias[m] + sums->total_a - (sums->high_a << 16)), m, y);
+    if (channels > 1) {
+        store(own, (int32_t)((uint32_t)bias[m + 1] + sums->high_a), m + 1, y);
+    }
+    if (channels > 2) {
+        store(own, (int32_t)((uint32_t)bias[m + 2] + sums->total_b - (sums->high_b << 16)), m + 2, y);
+    }
+    if (channels > 3) {
+        store(own, (int32_t)((uint32_t)bias[m + 3] + sums->high_b), m + 3, y);
+    }
+}
+
+/* The next so many channels; returns where the next outliers are. */
+static DENSE_CORTEX_M0_INLINE const int32_t *dense_cortex_m0_scalar_matrix_block(
+    const struct dense_cortex_m0_scalar_matrix *matrix, int32_t channels, const int32_t *weights,
+    const int32_t *outliers, const int32_t *bias, const void *elements, dense_cortex_m0_scalar_sums *sums,
+    dense_cortex_m0_scalar_matrix_sums *sum_up, dense_cortex_m0_scalar_matrix_rest *add, const void *own,
+    dense_cortex_m0_scalar_store *store, int32_t m, void *y)
+{
+    sum_up(weights, elements, sums);
+    if (add != 0) {
+        outliers = add(outliers, elements, &sums[0]);
+    }
+    if (add != 0 && matrix->blocks > 1) {
+        outliers = add(outliers, elements, &sums[1]);
+    }
+    dense_cortex_m0_scalar_store_block(&sums[0], channels, bias, own, store, m, y);
+    if (channels > 4) {
+        dense_cortex_m0_scalar_store_block(&sums[1], channels - 4, bias, own, store, m + 4, y);
+    }
+    return outliers;
+}
+
+/* The outputs of a vector; `add` is 0 where weights lack nothing. */
+static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_times_vector(
+    const struct dense_cortex_m0_scalar_matrix *matrix, const int32_t *weights, const int32_t *outliers,
+    const int32_t *bias, const void *elements, dense_cortex_m0_scalar_sums *sums,
+    dense_cortex_m0_scalar_matrix_sums *sum_up, dense_cortex_m0_scalar_matrix_rest *add, const void *own,
+    dense_cortex_m0_scalar_store *store, void *y)
+{
+    const int32_t width = 4 * matrix->blocks, rest = matrix->channels % width, whole = matrix->channels - rest;
+
+#if DENSE_CORTEX_M0_IS_THUMB1
+    DENSE_CORTEX_M0_MOVED(weights); /* no constant to the function of the sums: its assembly leaves none within reach */
+#endif
+    DENSE_CORTEX_M0_ROLLED
+    for (int32_t m = 0; m < whole; m += width) {
+        outliers = dense_cortex_m0_scalar_matrix_block(
+            matrix, width, weights, outliers, bias, elements, sums, sum_up, add, own, store, m, y);
+        weights += matrix->blocks * matrix->words;
+    }
+    if (rest > 0) {
+        (void)dense_cortex_m0_scalar_matrix_block(
+            matrix, rest, weights, outliers, bias, elements, sums, sum_up, add, own, store, whole, y);
+    }
+}
+
 /*
  * dense_cortex_m0_conv1: weights of blocks of four channels, a, b, c, d: for two elements a + b * 2^16 of each, then
  * c + d * 2^16 of each.
@@ -251,29 +363,14 @@ DENSE_CORTEX_M0_CODE_ATTR static inline int8_t dense_cortex_m0_conv1_code(int32_
         13) >> 23);
 }
 
-/* Elements of the image as words, then 0, which makes them even in number. */
-DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_widen(const int8_t *x, int32_t *elements)
-{
-    elements[0] = x[0];
-    elements[1] = x[1];
-    elements[2] = x[2];
-    elements[3] = x[3];
-    elements[4] = x[4];
-    elements[5] = x[5];
-    elements[6] = x[6];
-    elements[7] = x[7];
-    x += 8;
-    elements += 8;
-    elements[0] = x[0];
-    elements[1] = x[1];
-    elements[2] = x[2];
-    elements[3] = 0;
-}
-
 /*
  * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
  * the same element, low + high * 2^16: times the element it is two products, see dense_cortex_m0_scalar_sums.
  */
+
+DENSE_CORTEX_M0_CONST_ATTR static const struct dense_cortex_m0_scalar_matrix dense_cortex_m0_conv1_matrix = {
+    .channels = 8, .blocks = 1, .words = 24,
+};
 
 DENSE_CORTEX_M0_CONST_ATTR static const struct dense_cortex_m0_scalar_loop dense_cortex_m0_conv1_loop = {
     .width = 1, .size = 2, .groups = 6, .elements = 12, .rounds = 1,
@@ -283,37 +380,25 @@ DENSE_CORTEX_M0_CONST_ATTR static const struct dense_cortex_m0_scalar_loop dense
  * The sums of four output channels. Whatever the input is, the products of two elements add up to
  * -32385 to 32385: within 16 bits.
  */
-DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_sums(
-    const int32_t *weights, const int32_t *elements, dense_cortex_m0_scalar_sums *sums)
+DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_sums(const int32_t *weights, const void *elements,
+    dense_cortex_m0_scalar_sums *sums)
 {
     (void)dense_cortex_m0_scalar_sums_by_word(&dense_cortex_m0_conv1_loop, 32, weights, elements, sums, sums + 1);
 }
 
-/* dense_cortex_m0_conv1: one image. */
-DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1_image(
-    const int8_t *x, int8_t *y, int32_t *elements)
+/* Stores the output of channel m. */
+static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_conv1_store(const void *own, int32_t acc, int32_t m, void *out)
 {
-    enum { BLOCK_WORDS = 24, WHOLE = 8 };
-    const int32_t *weights = dense_cortex_m0_conv1_weights;
-    dense_cortex_m0_scalar_sums sums;
+    int8_t *const y = out;
 
-    DENSE_CORTEX_M0_MOVED(weights); /* no constant to the function of the sums: its assembly leaves none within reach */
-    dense_cortex_m0_conv1_widen(x, elements);
-    for (int32_t m = 0; m < WHOLE; m += 4) {
-        dense_cortex_m0_conv1_sums(weights, elements, &sums);
-        weights += BLOCK_WORDS;
+    (void)own;
+    y[m] = dense_cortex_m0_conv1_code(acc, dense_cortex_m0_conv1_multiplier[m]);
+}
 
-        const int32_t acc_a = (int32_t)((uint32_t)dense_cortex_m0_conv1_bias[m] + sums.total_a - (sums.high_a << 16));
-        const int32_t acc_b = (int32_t)((uint32_t)dense_cortex_m0_conv1_bias[m + 1] + sums.high_a);
-        const int32_t acc_c =
-            (int32_t)((uint32_t)dense_cortex_m0_conv1_bias[m + 2] + sums.total_b - (sums.high_b << 16));
-        const int32_t acc_d = (int32_t)((uint32_t)dense_cortex_m0_conv1_bias[m + 3] + sums.high_b);
-
-        y[m] = dense_cortex_m0_conv1_code(acc_a, dense_cortex_m0_conv1_multiplier[m]);
-        y[m + 1] = dense_cortex_m0_conv1_code(acc_b, dense_cortex_m0_conv1_multiplier[m + 1]);
-        y[m + 2] = dense_cortex_m0_conv1_code(acc_c, dense_cortex_m0_conv1_multiplier[m + 2]);
-        y[m + 3] = dense_cortex_m0_conv1_code(acc_d, dense_cortex_m0_conv1_multiplier[m + 3]);
-    }
+/* The elements of an image as words. */
+DENSE_CORTEX_M0_NOINLINE static void dense_cortex_m0_conv1_widen(const int8_t *x, int32_t *elements)
+{
+    dense_cortex_m0_scalar_elements_s8(x, 11, 0, elements, 8);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
@@ -322,7 +407,13 @@ DENSE_CORTEX_M0_CODE_ATTR static void dense_cortex_m0_conv1(const int8_t *x, int
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
     for (int32_t n = 0; n < BATCH; n++) {
-        dense_cortex_m0_conv1_image(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS, elements);
+        dense_cortex_m0_scalar_sums sums[1];
+
+        dense_cortex_m0_conv1_widen(x + n * IN_ELEMENTS, elements);
+        elements[IN_ELEMENTS] = 0; /* makes them even in number */
+        dense_cortex_m0_scalar_times_vector(&dense_cortex_m0_conv1_matrix, dense_cortex_m0_conv1_weights, 0,
+            dense_cortex_m0_conv1_bias, elements, sums, dense_cortex_m0_conv1_sums, 0, 0, dense_cortex_m0_conv1_store,
+            y + n * OUT_CHANNELS);
     }
 }
 

@@ -15,7 +15,7 @@
  */
 #include "dense_of_eight_rv32imc.h"
 
-#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0x45af0f1e
+#if DENSE_OF_EIGHT_RV32IMC_HEADER_ID != 0xc49c38e3
 #error "dense_of_eight_rv32imc.h was not generated together with this file"
 #endif
 
@@ -59,6 +59,13 @@
 #define DENSE_OF_EIGHT_RV32IMC_INLINE inline __attribute__((always_inline))
 #else
 #define DENSE_OF_EIGHT_RV32IMC_INLINE DENSE_OF_EIGHT_RV32IMC_CODE_ATTR inline
+#endif
+
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_OF_EIGHT_RV32IMC_ROLLED _Pragma("GCC unroll 1")
+#else
+#define DENSE_OF_EIGHT_RV32IMC_ROLLED
 #endif
 
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
@@ -310,6 +317,81 @@ static DENSE_OF_EIGHT_RV32IMC_INLINE const void *dense_of_eight_rv32imc_scalar_s
     return factors;
 }
 
+/* A matrix by `blocks` of four channels, whose weights are so many `words`: one or two blocks at a time. */
+struct dense_of_eight_rv32imc_scalar_matrix {
+    int32_t channels, blocks, words;
+};
+
+/* The sums of one or two blocks. */
+typedef void dense_of_eight_rv32imc_scalar_matrix_sums(const int32_t *weights, const void *elements,
+    dense_of_eight_rv32imc_scalar_sums *sums);
+
+/* Adds what the weights of a block lack; returns where the next block's `outliers` begin. */
+typedef const int32_t *dense_of_eight_rv32imc_scalar_matrix_rest(const int32_t *outliers, const void *elements,
+    dense_of_eight_rv32imc_scalar_sums *sums);
+
+/* Stores the output of channel m; `own` is what a layer has for itself. */
+typedef void dense_of_eight_rv32imc_scalar_store(const void *own, int32_t acc, int32_t m, void *y);
+
+/* Stores the outputs of up to four channels. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_store_block(
+    const dense_of_eight_rv32imc_scalar_sums *sums, int32_t channels, const int32_t *bias, const void *own,
+    dense_of_eight_rv32imc_scalar_store *store, int32_t m, void *y)
+{
+    store(own, (int32_t)((uint32_t)bias[m] + sums->total_a - (sums->high_a << 16)), m, y);
+    if (channels > 1) {
+        store(own, (int32_t)((uint32_t)bias[m + 1] + sums->high_a), m + 1, y);
+    }
+    if (channels > 2) {
+        store(own, (int32_t)((uint32_t)bias[m + 2] + sums->total_b - (sums->high_b << 16)), m + 2, y);
+    }
+    if (channels > 3) {
+        store(own, (int32_t)((uint32_t)bias[m + 3] + sums->high_b), m + 3, y);
+    }
+}
+
+/* The next so many channels; returns where the next outliers are. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE const int32_t *dense_of_eight_rv32imc_scalar_matrix_block(
+    const struct dense_of_eight_rv32imc_scalar_matrix *matrix, int32_t channels, const int32_t *weights,
+    const int32_t *outliers, const int32_t *bias, const void *elements, dense_of_eight_rv32imc_scalar_sums *sums,
+    dense_of_eight_rv32imc_scalar_matrix_sums *sum_up, dense_of_eight_rv32imc_scalar_matrix_rest *add, const void *own,
+    dense_of_eight_rv32imc_scalar_store *store, int32_t m, void *y)
+{
+    sum_up(weights, elements, sums);
+    if (add != 0) {
+        outliers = add(outliers, elements, &sums[0]);
+    }
+    if (add != 0 && matrix->blocks > 1) {
+        outliers = add(outliers, elements, &sums[1]);
+    }
+    dense_of_eight_rv32imc_scalar_store_block(&sums[0], channels, bias, own, store, m, y);
+    if (channels > 4) {
+        dense_of_eight_rv32imc_scalar_store_block(&sums[1], channels - 4, bias, own, store, m + 4, y);
+    }
+    return outliers;
+}
+
+/* The outputs of a vector; `add` is 0 where weights lack nothing. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_scalar_times_vector(
+    const struct dense_of_eight_rv32imc_scalar_matrix *matrix, const int32_t *weights, const int32_t *outliers,
+    const int32_t *bias, const void *elements, dense_of_eight_rv32imc_scalar_sums *sums,
+    dense_of_eight_rv32imc_scalar_matrix_sums *sum_up, dense_of_eight_rv32imc_scalar_matrix_rest *add, const void *own,
+    dense_of_eight_rv32imc_scalar_store *store, void *y)
+{
+    const int32_t width = 4 * matrix->blocks, rest = matrix->channels % width, whole = matrix->channels - rest;
+
+    DENSE_OF_EIGHT_RV32IMC_ROLLED
+    for (int32_t m = 0; m < whole; m += width) {
+        outliers = dense_of_eight_rv32imc_scalar_matrix_block(
+            matrix, width, weights, outliers, bias, elements, sums, sum_up, add, own, store, m, y);
+        weights += matrix->blocks * matrix->words;
+    }
+    if (rest > 0) {
+        (void)dense_of_eight_rv32imc_scalar_matrix_block(
+            matrix, rest, weights, outliers, bias, elements, sums, sum_up, add, own, store, whole, y);
+    }
+}
+
 /*
  * dense_of_eight_rv32imc_conv1: weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c +
  * d * 2^16.
@@ -347,6 +429,11 @@ DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static inline int8_t dense_of_eight_rv32imc_con
  * dense_of_eight_rv32imc_scalar_sums.
  */
 
+DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const struct dense_of_eight_rv32imc_scalar_matrix
+    dense_of_eight_rv32imc_conv1_matrix = {
+    .channels = 8, .blocks = 2, .words = 22,
+};
+
 DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const struct dense_of_eight_rv32imc_scalar_loop
     dense_of_eight_rv32imc_conv1_loop = {
     .width = 2, .apart = 22, .size = 4, .groups = 4, .elements = 8, .rounds = 1, .rest = 3,
@@ -356,47 +443,21 @@ DENSE_OF_EIGHT_RV32IMC_CONST_ATTR static const struct dense_of_eight_rv32imc_sca
  * The sums of eight output channels. Whatever the input is, the products of a group of elements add up to
  * -22553 to 22582: within 16 bits.
  */
-DENSE_OF_EIGHT_RV32IMC_NOINLINE static void dense_of_eight_rv32imc_conv1_sums(
-    const int32_t *weights, const int8_t *x, dense_of_eight_rv32imc_scalar_sums *sums)
+DENSE_OF_EIGHT_RV32IMC_NOINLINE static void dense_of_eight_rv32imc_conv1_sums(const int32_t *weights,
+    const void *elements, dense_of_eight_rv32imc_scalar_sums *sums)
 {
     (void)dense_of_eight_rv32imc_scalar_sums_of(&dense_of_eight_rv32imc_conv1_loop, &dense_of_eight_rv32imc_conv1_loop,
-        weights, x, 0, sums, sums + 2, dense_of_eight_rv32imc_scalar_words_of_two);
+        weights, elements, 0, sums, sums + 2, dense_of_eight_rv32imc_scalar_words_of_two);
 }
 
-/* dense_of_eight_rv32imc_conv1: one image. */
-DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static void dense_of_eight_rv32imc_conv1_image(
-    const int8_t *x, int8_t *y)
+/* Stores the output of channel m. */
+static DENSE_OF_EIGHT_RV32IMC_INLINE void dense_of_eight_rv32imc_conv1_store(const void *own, int32_t acc, int32_t m,
+    void *out)
 {
-    enum { BLOCK_WORDS = 22, WHOLE = 8 };
-    const int32_t *weights = dense_of_eight_rv32imc_conv1_weights;
-    dense_of_eight_rv32imc_scalar_sums sums[2];
+    int8_t *const y = out;
 
-    for (int32_t m = 0; m < WHOLE; m += 8) {
-        dense_of_eight_rv32imc_conv1_sums(weights, x, sums);
-        weights += 2 * BLOCK_WORDS;
-
-        const int32_t acc_a =
-            (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m] + sums[0].total_a - (sums[0].high_a << 16));
-        const int32_t acc_b = (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 1] + sums[0].high_a);
-        const int32_t acc_c =
-            (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 2] + sums[0].total_b - (sums[0].high_b << 16));
-        const int32_t acc_d = (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 3] + sums[0].high_b);
-        const int32_t acc_e =
-            (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 4] + sums[1].total_a - (sums[1].high_a << 16));
-        const int32_t acc_f = (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 5] + sums[1].high_a);
-        const int32_t acc_g =
-            (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 6] + sums[1].total_b - (sums[1].high_b << 16));
-        const int32_t acc_h = (int32_t)((uint32_t)dense_of_eight_rv32imc_conv1_bias[m + 7] + sums[1].high_b);
-
-        y[m] = dense_of_eight_rv32imc_conv1_code(acc_a, dense_of_eight_rv32imc_conv1_multiplier[m]);
-        y[m + 1] = dense_of_eight_rv32imc_conv1_code(acc_b, dense_of_eight_rv32imc_conv1_multiplier[m + 1]);
-        y[m + 2] = dense_of_eight_rv32imc_conv1_code(acc_c, dense_of_eight_rv32imc_conv1_multiplier[m + 2]);
-        y[m + 3] = dense_of_eight_rv32imc_conv1_code(acc_d, dense_of_eight_rv32imc_conv1_multiplier[m + 3]);
-        y[m + 4] = dense_of_eight_rv32imc_conv1_code(acc_e, dense_of_eight_rv32imc_conv1_multiplier[m + 4]);
-        y[m + 5] = dense_of_eight_rv32imc_conv1_code(acc_f, dense_of_eight_rv32imc_conv1_multiplier[m + 5]);
-        y[m + 6] = dense_of_eight_rv32imc_conv1_code(acc_g, dense_of_eight_rv32imc_conv1_multiplier[m + 6]);
-        y[m + 7] = dense_of_eight_rv32imc_conv1_code(acc_h, dense_of_eight_rv32imc_conv1_multiplier[m + 7]);
-    }
+    (void)own;
+    y[m] = dense_of_eight_rv32imc_conv1_code(acc, dense_of_eight_rv32imc_conv1_multiplier[m]);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
@@ -405,7 +466,11 @@ DENSE_OF_EIGHT_RV32IMC_CODE_ATTR static void dense_of_eight_rv32imc_conv1(const 
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
     for (int32_t n = 0; n < BATCH; n++) {
-        dense_of_eight_rv32imc_conv1_image(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS);
+        dense_of_eight_rv32imc_scalar_sums sums[2];
+
+        dense_of_eight_rv32imc_scalar_times_vector(&dense_of_eight_rv32imc_conv1_matrix,
+            dense_of_eight_rv32imc_conv1_weights, 0, dense_of_eight_rv32imc_conv1_bias, x + n * IN_ELEMENTS, sums,
+            dense_of_eight_rv32imc_conv1_sums, 0, 0, dense_of_eight_rv32imc_conv1_store, y + n * OUT_CHANNELS);
     }
 }
 

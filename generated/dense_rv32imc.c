@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xb6efe4c0
+#if DENSE_RV32IMC_HEADER_ID != 0xb314ee97
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -63,6 +63,13 @@ struct dense_rv32imc_arena_behind {
 #define DENSE_RV32IMC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DENSE_RV32IMC_INLINE DENSE_RV32IMC_CODE_ATTR inline
+#endif
+
+/* Not to be unrolled: the loops worth unrolling are unrolled in the source. */
+#if !defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8
+#define DENSE_RV32IMC_ROLLED _Pragma("GCC unroll 1")
+#else
+#define DENSE_RV32IMC_ROLLED
 #endif
 
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
@@ -189,6 +196,20 @@ static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed1(
     *words += 2;
 }
 
+/* Writes two elements as packed1 or packed2 reads them, see packed_elements. Returns the next place. */
+static DENSE_RV32IMC_INLINE int32_t *dense_rv32imc_scalar_pack(int32_t x0, int32_t x1, int32_t size, int32_t *elements)
+{
+    const uint32_t added = 0x00800080;
+
+    *elements++ = (int32_t)(DENSE_RV32IMC_SCALAR_HALF - (uint32_t)(size == 1 ? x0 : x0 + x1) * added);
+    *elements++ = x0;
+    if (size == 1) {
+        *elements++ = (int32_t)(DENSE_RV32IMC_SCALAR_HALF - (uint32_t)x1 * added);
+    }
+    *elements++ = x1;
+    return elements;
+}
+
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static DENSE_RV32IMC_INLINE int32_t dense_rv32imc_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -235,6 +256,93 @@ static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed_sums(const struct d
     *sums = s;
 }
 
+/* The same as packed1 or packed2 reads them: in groups of one or two, behind where their sums start. That is HALF, less
+   what the 128 that is added to each weight adds. A 0 makes the elements even in number. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_packed_elements_s8(
+    const int8_t *x, int32_t count, int32_t shift, int32_t *elements, int32_t size)
+{
+    for (int32_t k = 0; k < count / 2; k++) {
+        elements = dense_rv32imc_scalar_pack(x[0] - shift, x[1] - shift, size, elements);
+        x += 2;
+    }
+    if (count % 2 != 0) {
+        (void)dense_rv32imc_scalar_pack(x[0] - shift, 0, size, elements);
+    }
+}
+
+/* A matrix by `blocks` of four channels, whose weights are so many `words`: one or two blocks at a time. */
+struct dense_rv32imc_scalar_matrix {
+    int32_t channels, blocks, words;
+};
+
+/* The sums of one or two blocks. */
+typedef void dense_rv32imc_scalar_matrix_sums(const int32_t *weights, const void *elements,
+    dense_rv32imc_scalar_sums *sums);
+
+/* Adds what the weights of a block lack; returns where the next block's `outliers` begin. */
+typedef const int32_t *dense_rv32imc_scalar_matrix_rest(const int32_t *outliers, const void *elements,
+    dense_rv32imc_scalar_sums *sums);
+
+/* Stores the output of channel m; `own` is what a layer has for itself. */
+typedef void dense_rv32imc_scalar_store(const void *own, int32_t acc, int32_t m, void *y);
+
+/* Stores the outputs of up to four channels. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_store_block(const dense_rv32imc_scalar_sums *sums,
+    int32_t channels, const int32_t *bias, const void *own, dense_rv32imc_scalar_store *store, int32_t m, void *y)
+{
+    store(own, (int32_t)((uint32_t)bias[m] + sums->total_a - (sums->high_a << 16)), m, y);
+    if (channels > 1) {
+        store(own, (int32_t)((uint32_t)bias[m + 1] + sums->high_a), m + 1, y);
+    }
+    if (channels > 2) {
+        store(own, (int32_t)((uint32_t)bias[m + 2] + sums->total_b - (sums->high_b << 16)), m + 2, y);
+    }
+    if (channels > 3) {
+        store(own, (int32_t)((uint32_t)bias[m + 3] + sums->high_b), m + 3, y);
+    }
+}
+
+/* The next so many channels; returns where the next outliers are. */
+static DENSE_RV32IMC_INLINE const int32_t *dense_rv32imc_scalar_matrix_block(
+    const struct dense_rv32imc_scalar_matrix *matrix, int32_t channels, const int32_t *weights, const int32_t *outliers,
+    const int32_t *bias, const void *elements, dense_rv32imc_scalar_sums *sums,
+    dense_rv32imc_scalar_matrix_sums *sum_up, dense_rv32imc_scalar_matrix_rest *add, const void *own,
+    dense_rv32imc_scalar_store *store, int32_t m, void *y)
+{
+    sum_up(weights, elements, sums);
+    if (add != 0) {
+        outliers = add(outliers, elements, &sums[0]);
+    }
+    if (add != 0 && matrix->blocks > 1) {
+        outliers = add(outliers, elements, &sums[1]);
+    }
+    dense_rv32imc_scalar_store_block(&sums[0], channels, bias, own, store, m, y);
+    if (channels > 4) {
+        dense_rv32imc_scalar_store_block(&sums[1], channels - 4, bias, own, store, m + 4, y);
+    }
+    return outliers;
+}
+
+/* The outputs of a vector; `add` is 0 where weights lack nothing. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_scalar_times_vector(const struct dense_rv32imc_scalar_matrix *matrix,
+    const int32_t *weights, const int32_t *outliers, const int32_t *bias, const void *elements,
+    dense_rv32imc_scalar_sums *sums, dense_rv32imc_scalar_matrix_sums *sum_up, dense_rv32imc_scalar_matrix_rest *add,
+    const void *own, dense_rv32imc_scalar_store *store, void *y)
+{
+    const int32_t width = 4 * matrix->blocks, rest = matrix->channels % width, whole = matrix->channels - rest;
+
+    DENSE_RV32IMC_ROLLED
+    for (int32_t m = 0; m < whole; m += width) {
+        outliers = dense_rv32imc_scalar_matrix_block(
+            matrix, width, weights, outliers, bias, elements, sums, sum_up, add, own, store, m, y);
+        weights += matrix->blocks * matrix->words;
+    }
+    if (rest > 0) {
+        (void)dense_rv32imc_scalar_matrix_block(
+            matrix, rest, weights, outliers, bias, elements, sums, sum_up, add, own, store, whole, y);
+    }
+}
+
 /*
  * dense_rv32imc_conv1: weights plus 128 of blocks of four channels, a, b, c, d. Two words for two elements: from the
  * lowest byte on a of element 0, a of 1, b of 0, b of 1; then the same of c and d.
@@ -268,29 +376,12 @@ DENSE_RV32IMC_CODE_ATTR static inline int8_t dense_rv32imc_conv1_code(int32_t ac
 /*
  * A matrix times a vector, four output channels at a time. A word of the table holds the weights of two channels for
  * two elements, in bytes. A mask leaves those for one element, low + high * 2^16: times the element it is two products,
- * see dense_rv32imc_scalar_sums. Weights are stored plus 128, so that the mask leaves whole numbers; what this
- * adds to the products is subtracted where the element's group starts.
+ * see dense_rv32imc_scalar_sums. Weights are stored plus 128, so that the mask leaves whole numbers.
  */
 
-/* Elements of the image as words, two behind their group's start. */
-DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1_widen(const int8_t *x, int32_t *elements)
-{
-    enum { IN_ELEMENTS = 11 };
-
-    for (int32_t k = 0; k < IN_ELEMENTS / 2; k++) {
-        const int32_t x0 = x[0];
-        const int32_t x1 = x[1];
-
-        elements[0] = (int32_t)(DENSE_RV32IMC_SCALAR_HALF - (uint32_t)(x0 + x1) * 0x00800080u);
-        elements[1] = x0;
-        elements[2] = x1;
-        x += 2;
-        elements += 3;
-    }
-    elements[0] = (int32_t)(DENSE_RV32IMC_SCALAR_HALF - (uint32_t)(x[0]) * 0x00800080u);
-    elements[1] = x[0];
-    elements[2] = 0;
-}
+DENSE_RV32IMC_CONST_ATTR static const struct dense_rv32imc_scalar_matrix dense_rv32imc_conv1_matrix = {
+    .channels = 8, .blocks = 1, .words = 12,
+};
 
 DENSE_RV32IMC_CONST_ATTR static const struct dense_rv32imc_scalar_loop dense_rv32imc_conv1_loop = {
     .width = 1, .size = 2, .groups = 6, .elements = 12, .rounds = 1,
@@ -300,35 +391,25 @@ DENSE_RV32IMC_CONST_ATTR static const struct dense_rv32imc_scalar_loop dense_rv3
  * The sums of four output channels. Whatever the input is, the products of a group of elements add up to
  * -17526 to 17409: within 16 bits.
  */
-DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_sums(
-    const int32_t *weights, const int32_t *elements, dense_rv32imc_scalar_sums *sums)
+DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_sums(const int32_t *weights, const void *elements,
+    dense_rv32imc_scalar_sums *sums)
 {
     dense_rv32imc_scalar_packed_sums(&dense_rv32imc_conv1_loop, weights, elements, sums);
 }
 
-/* dense_rv32imc_conv1: one image. */
-DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1_image(
-    const int8_t *x, int8_t *y, int32_t *elements)
+/* Stores the output of channel m. */
+static DENSE_RV32IMC_INLINE void dense_rv32imc_conv1_store(const void *own, int32_t acc, int32_t m, void *out)
 {
-    enum { BLOCK_WORDS = 12, WHOLE = 8 };
-    const int32_t *weights = dense_rv32imc_conv1_weights;
-    dense_rv32imc_scalar_sums sums;
+    int8_t *const y = out;
 
-    dense_rv32imc_conv1_widen(x, elements);
-    for (int32_t m = 0; m < WHOLE; m += 4) {
-        dense_rv32imc_conv1_sums(weights, elements, &sums);
-        weights += BLOCK_WORDS;
+    (void)own;
+    y[m] = dense_rv32imc_conv1_code(acc, dense_rv32imc_conv1_multiplier[m]);
+}
 
-        const int32_t acc_a = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m] + sums.total_a - (sums.high_a << 16));
-        const int32_t acc_b = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m + 1] + sums.high_a);
-        const int32_t acc_c = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m + 2] + sums.total_b - (sums.high_b << 16));
-        const int32_t acc_d = (int32_t)((uint32_t)dense_rv32imc_conv1_bias[m + 3] + sums.high_b);
-
-        y[m] = dense_rv32imc_conv1_code(acc_a, dense_rv32imc_conv1_multiplier[m]);
-        y[m + 1] = dense_rv32imc_conv1_code(acc_b, dense_rv32imc_conv1_multiplier[m + 1]);
-        y[m + 2] = dense_rv32imc_conv1_code(acc_c, dense_rv32imc_conv1_multiplier[m + 2]);
-        y[m + 3] = dense_rv32imc_conv1_code(acc_d, dense_rv32imc_conv1_multiplier[m + 3]);
-    }
+/* The elements of an image as words. */
+DENSE_RV32IMC_NOINLINE static void dense_rv32imc_conv1_widen(const int8_t *x, int32_t *elements)
+{
+    dense_rv32imc_scalar_packed_elements_s8(x, 11, 0, elements, 2);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
@@ -337,7 +418,12 @@ DENSE_RV32IMC_CODE_ATTR static void dense_rv32imc_conv1(const int8_t *x, int8_t 
     enum { BATCH = 1, IN_ELEMENTS = 11, OUT_CHANNELS = 8 };
 
     for (int32_t n = 0; n < BATCH; n++) {
-        dense_rv32imc_conv1_image(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS, elements);
+        dense_rv32imc_scalar_sums sums[1];
+
+        dense_rv32imc_conv1_widen(x + n * IN_ELEMENTS, elements);
+        dense_rv32imc_scalar_times_vector(&dense_rv32imc_conv1_matrix, dense_rv32imc_conv1_weights, 0,
+            dense_rv32imc_conv1_bias, elements, sums, dense_rv32imc_conv1_sums, 0, 0, dense_rv32imc_conv1_store,
+            y + n * OUT_CHANNELS);
     }
 }
 

@@ -50,6 +50,7 @@ FILES = (
     "bilinear.h",
     "scalar.h",
     "scalar_sums.h",
+    "scalar_dense.h",
     "scalar_windows.h",
     "scalar_winograd.h",
     "scalar_depthwise.h",
@@ -59,7 +60,7 @@ FILES = (
 
 _OF_BYTES = (
     *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_dense.h"),
-    *("dsp_planes.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
+    *("dsp_planes.h", "scalar_dense.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
     *("pools.h", "code_pools.h", "bilinear.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""

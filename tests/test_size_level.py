@@ -28,7 +28,7 @@ ABOVE: dict[tuple[str, str], Mapping[str, float]] = {
         "portable/global_average_pool": 1.06,
         "portable/softmax": 1.31,
     },
-    ("cortex-m0", "ResNet8"): {"portable/quantized_binary": 1.24, "scalar/dense": 1.06, "portable/softmax": 1.2},
+    ("cortex-m0", "ResNet8"): {"portable/quantized_binary": 1.24, "portable/softmax": 1.2},
     ("cortex-m0", "keyword spotting"): {"portable/global_average_pool": 1.13, "portable/softmax": 1.32},
     ("cortex-m3", "digits, int8"): {
         "scalar/depthwise": 1.07,

@@ -549,6 +549,38 @@ static QCGEN_INLINE void qcgen_scalar_packed1(
     *words += 2;
 }
 
+/* Adds what the weights of a block of four channels lack: an element's number and two words. Returns where the next
+   block's are. */
+QCGEN_SHARED static const int32_t *qcgen_scalar_add_outliers(
+    const int32_t *outliers, const void *elements, qcgen_scalar_sums *sums)
+{
+    const int8_t *const x = elements;
+
+    for (; *outliers >= 0; outliers += 3) {
+        const int32_t a = outliers[1] * x[*outliers], b = outliers[2] * x[*outliers];
+
+        sums->total_a += (uint32_t)a;
+        sums->high_a += (uint32_t)((a + QCGEN_SCALAR_HALF) >> 16);
+        sums->total_b += (uint32_t)b;
+        sums->high_b += (uint32_t)((b + QCGEN_SCALAR_HALF) >> 16);
+    }
+    return outliers + 1;
+}
+
+/* Writes two elements as packed1 or packed2 reads them, see packed_elements. Returns the next place. */
+static QCGEN_INLINE int32_t *qcgen_scalar_pack(int32_t x0, int32_t x1, int32_t size, int32_t *elements)
+{
+    const uint32_t added = 0x00800080;
+
+    *elements++ = (int32_t)(QCGEN_SCALAR_HALF - (uint32_t)(size == 1 ? x0 : x0 + x1) * added);
+    *elements++ = x0;
+    if (size == 1) {
+        *elements++ = (int32_t)(QCGEN_SCALAR_HALF - (uint32_t)x1 * added);
+    }
+    *elements++ = x1;
+    return elements;
+}
+
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset. */
 static QCGEN_INLINE int32_t qcgen_scalar_scale(int32_t a, int32_t b, int32_t offset)
 {

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.fast_output import FastOutput, output_constants
@@ -28,10 +28,11 @@ from qcgen.kernels.scalar.sums import (
     is_by_word,
     loop_of,
     loop_of_pairs,
+    output_operations,
     scalar_output,
     split_outliers,
 )
-from qcgen.kernels.text import Unrolled, unrolled
+from qcgen.kernels.text import unrolled
 
 BLOCK = 4  # channels at a time: two words of two; where registers are many two such blocks
 BLOCKS_UNROLL = 16  # elements in a round of the loop over two blocks
@@ -45,16 +46,6 @@ OUTLIER, OUTLIERS = 20, 8  # the same of an outlier, and of a block that may hav
 
 
 @dataclass(frozen=True)
-class Lane:
-    """A channel of a block: its number, its accumulator, its sum and the place of its output, in C."""
-
-    m: str
-    acc: str
-    sum: str
-    out: str
-
-
-@dataclass(frozen=True)
 class DenseSums(Context):
     """The sums of four channels, or of eight."""
 
@@ -62,9 +53,6 @@ class DenseSums(Context):
     is_by_word: bool  # such words, one of two elements behind the other: their elements are words, too
     sums_of: Segment  # the loop over either
     grouping: Grouping  # how many products are added in a word
-    block_words: int  # words of the weights of four channels
-    is_one: bool = False  # their sums are taken apart after each product
-    element_words: int = 2  # words of two elements that such a loop reads
 
 
 @dataclass(frozen=True)
@@ -76,18 +64,13 @@ class DenseContext(Context):
     conv: IntegerConv
     sums: DenseSums
     dsp: FastOutput
-    width: int  # channels at a time
-    has_two: bool  # they are two blocks
+    matrix: Struct
     has_outliers: bool  # what weights exceed groups by is added apart
-    lanes: tuple[Lane, ...]  # these channels
-    is_shifted: bool  # codes are brought to int8 in a copy
-    is_widened: bool  # elements are brought to words in a copy
-    widened: Unrolled  # the loop that does so
-    rest: int  # channels that whole blocks leave over
-    whole: int  # the others
+    copy_type: str  # of C, of a copy of the image's elements as they are multiplied, "" for none
+    widen: str  # the library's function that brings them to words in it, "" for none
+    widen_by: int  # elements in a round of its loop, or those of a group
     odd: bool  # the elements of the vector are odd in number
-    is_thumb1_core: bool  # sums are assembly of Thumb's first instruction set
-    shift_text: str  # what is subtracted from a code, in C, such as " - 128"
+    shift: int  # what codes are less in the copy
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -116,79 +99,76 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     loop = replace(loop, has_words=is_widened)
     if has_two:
         loop = loop_of(g.taps, loop.grouping, replace(core, unroll=BLOCKS_UNROLL))
-    width = 2 * BLOCK if has_two else BLOCK
     if by_word:
         sums = _sums_by_word(g.taps, loop)
     else:
-        sums = _wide_sums(g.taps, core, loop, width // BLOCK) if wide else _byte_sums(g.taps, core, loop)
+        sums = _wide_sums(g.taps, core, loop, 2 if has_two else 1) if wide else _byte_sums(g.taps, core, loop)
+    words = _pairs_by_word(weights) if by_word else _pairs(weights) if wide else _bytes(weights)
+    widen = ("scalar_elements" if is_widened else "") if wide else "scalar_packed_elements"
+    numbers = {
+        "channels": g.out_channels,
+        "blocks": 2 if has_two else 1,
+        "words": words.shape[1],
+    }
     context = DenseContext(
         conv=integer_conv(op, packed),
         sums=sums,
         dsp=scalar_output(op, packed),
-        is_shifted=is_shifted,
-        is_widened=is_widened,
-        widened=unrolled(g.taps, WIDEN),
-        width=width,
-        has_two=has_two,
+        matrix=Struct("scalar_matrix", (), numbers),
         has_outliers=bool(outliers.any()),
-        lanes=_lanes(width),
-        rest=g.out_channels % width,
-        whole=g.out_channels // width * width,
+        copy_type="int32_t" if widen else "int8_t" if is_shifted else "",
+        widen=widen,
+        widen_by=unrolled(g.taps, WIDEN).unroll if wide else loop.grouping.size,
         odd=g.taps % 2 == 1,
-        is_thumb1_core=core.is_thumb1,
-        shift_text=f" - {-packed.x_shift}" if packed.x_shift else "",
+        shift=-packed.x_shift,
     )
     scratch = (Scratch(g.taps, 1),) if is_shifted else ()
     if is_widened:
         scratch = (Scratch(4 * (g.taps + g.taps % 2 if by_word else g.taps), 4),)
     elif not wide:
-        scratch = (Scratch(4 * -(-g.taps // 2) * sums.element_words, 4),)
+        scratch = (Scratch(4 * -(-g.taps // 2) * (4 if loop.grouping.size == 1 else 3), 4),)
     folded = dict.fromkeys(("scalar_sums_of", "scalar_sums_by_word"), sums.sums_of.operations)
-    folded |= {"scalar_packed_sums": _packed_operations(core, sums), "scalar_words": float(OUTLIER)}
-    constants = _constants(packed, weights, outliers, sums)
+    folded |= {"scalar_packed_sums": _packed_operations(core, sums)} | _image_operations(context, core)
+    constants = _constants(packed, words, outliers, sums)
     return Prepared(constants, context, scratch, certified(op, packed), folded=folded)
-
-
-def _lanes(width: int) -> tuple[Lane, ...]:
-    """The channels of a block or two in the order of their sums."""
-    lanes = []
-    for i in range(width):
-        block = f"sums[{i // BLOCK}]" if width > BLOCK else "sums"
-        half = "ab"[i % BLOCK // 2]
-        high = f"{block}.high_{half}"
-        m = f"m + {i}" if i else "m"
-        lanes.append(
-            Lane(m, f"acc_{'abcdefgh'[i]}", high if i % 2 else f"{block}.total_{half} - ({high} << 16)", f"y + {m}")
-        )
-    return tuple(lanes)
 
 
 def _sums_by_word(taps: int, loop: Loop) -> DenseSums:
     """Over words of two weights each, groups of two elements."""
     own = loop_of_pairs(loop, taps, BY_WORD_STEPS)
     segment = Segment(1, 0, 0, by_channel=False, loops=(own,), is_thumb1=True, by_word=32)
-    return DenseSums(True, True, segment, loop.grouping, block_words=4 * own.groups)
+    return DenseSums(True, True, segment, loop.grouping)
 
 
 def _wide_sums(taps: int, core: Core, loop: Loop, blocks: int) -> DenseSums:
     """Over words of two weights each."""
-    words = 2 * taps
-    segment = Segment(blocks, 0, 0, core.by_channel, (loop,), core.is_thumb1, apart=words if blocks > 1 else 0)
-    return DenseSums(True, False, segment, loop.grouping, block_words=words)
+    segment = Segment(blocks, 0, 0, core.by_channel, (loop,), core.is_thumb1, apart=2 * taps if blocks > 1 else 0)
+    return DenseSums(True, False, segment, loop.grouping)
 
 
 def _byte_sums(taps: int, core: Core, loop: Loop) -> DenseSums:
     """Over words of four weights each: two elements, of which each has a word and each group one where it starts."""
-    own, is_one = loop_of_pairs(loop, taps, STEPS), loop.grouping.size == 1
-    segment = Segment(1, 0, 0, by_channel=False, loops=(own,), is_thumb1=core.is_thumb1 and not is_one)
-    return DenseSums(False, False, segment, loop.grouping, 2 * own.steps.total, is_one, 4 if is_one else 3)
+    own = loop_of_pairs(loop, taps, STEPS)
+    segment = Segment(1, 0, 0, by_channel=False, loops=(own,), is_thumb1=core.is_thumb1 and loop.grouping.size > 1)
+    return DenseSums(False, False, segment, loop.grouping)
 
 
 def _packed_operations(core: Core, sums: DenseSums) -> float:
     """What a call of the library's function for sums of bytes becomes: fitted to what gcc -O2 makes for three cores."""
     [loop] = sums.sums_of.loops
     once = 5.0 + 4.0 * (loop.steps.count > 1) + (27.0 if sums.sums_of.is_thumb1 else 0.0)
-    return once + (16.0 if core.loads_two and not sums.is_one else 29.0) * (loop.steps.unroll + loop.steps.rest)
+    return once + (16.0 if core.loads_two and loop.grouping.size > 1 else 29.0) * (loop.steps.unroll + loop.steps.rest)
+
+
+def _image_operations(context: DenseContext, core: Core) -> dict[str, float]:
+    """The same of those for an image."""
+    g, width = context.conv.conv.g, BLOCK * context.matrix.numbers["blocks"]
+    outputs = (width if g.out_channels >= width else 0) + g.out_channels % width
+    return {
+        "scalar_times_vector": 8.0 + outputs * output_operations(context.conv.output, context.dsp, core),
+        "scalar_elements": 2.2 * (context.widen_by + g.taps % context.widen_by),
+        "scalar_packed_elements": 10.0 * (1 + g.taps % 2),
+    }
 
 
 def _cheapest_split(weights: Int64s, most: int) -> tuple[Int64s, Int64s]:
@@ -206,9 +186,8 @@ def _instructions(weights: Int64s, outliers: Int64s, most: int) -> int:
     return blocks * (GROUP * groups + ELEMENT * taps) + apart
 
 
-def _constants(packed: Packed, weights: Int64s, outliers: Int64s, sums: DenseSums) -> tuple[Constants, ...]:
+def _constants(packed: Packed, words: Int64s, outliers: Int64s, sums: DenseSums) -> tuple[Constants, ...]:
     """The weights for the fewest instructions or the least flash; biases; the output step's tables."""
-    words = _pairs_by_word(weights) if sums.is_by_word else _pairs(weights) if sums.is_wide else _bytes(weights)
     text = "weights of blocks of four channels, a, b, c, d: for each element a + b * 2^16, c + d * 2^16."
     if sums.is_by_word:
         text = (

@@ -16,6 +16,7 @@ from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv, Int64s
 from qcgen.kernels import fast_output
+from qcgen.kernels.epilogue import Output
 from qcgen.kernels.fast_output import FastOutput
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.text import ChannelBlocks, Unrolled, divided, unrolled
@@ -338,6 +339,14 @@ def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
 def scalar_output(op: Conv, packed: Packed) -> FastOutput:
     """What ``templates/kernels/fast_output.c.jinja`` needs to know of the output step on cores without SIMD."""
     return fast_output.fast_output(op, packed, SCALE, "scalar_saturate")
+
+
+def output_operations(output: Output, fast: FastOutput, core: Core) -> float:
+    """What the output of a sum becomes, where the library's functions store it: fitted as Segment.operations are."""
+    if not fast.is_fast:
+        return 14.0 if output.kind == "narrow" else 4.0
+    step = 11.0 if not core.is_thumb1 else 31.0 if output.kind == "multiply-high" else 13.0
+    return 2 * step + 3.0 if fast.has_windows else step
 
 
 def certified(op: Conv, packed: Packed) -> Certificate:

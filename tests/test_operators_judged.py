@@ -77,6 +77,15 @@ def test_what_is_behind_an_einsum_is_not_joined_with_it():
     assert_judged(graph_model(made.nodes, inputs, {"y": None}, made.constants, opset=13))
 
 
+def test_an_einsum_may_follow_another():
+    """As in attention, where the sizes of the second one's operand are those of the first one's result."""
+    made = Chain()
+    products = made.node("Einsum", ["x0", "x1"], equation="bqhd,bkhd->bhqk")
+    made.node("Einsum", [made.node("Softmax", [products], axis=-1), "x2"], "y", equation="bhqk,bkhd->bqhd")
+    inputs = {"x0": ("float", (1, 4, 2, 8)), "x1": ("float", (1, 5, 2, 8)), "x2": ("float", (1, 5, 2, 6))}
+    assert_judged(graph_model(made.nodes, inputs, {"y": None}, made.constants, opset=13), named=None)
+
+
 @pytest.mark.parametrize("equation", REFUSED)
 def test_other_equations_are_refused(equation):
     with pytest.raises(ModelRejected, match="Einsum is not supported"):

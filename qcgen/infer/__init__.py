@@ -105,6 +105,16 @@ def _multiply(facts: Facts, inner: Dim, rows: Dim) -> None:
         facts.wrong(what, f"correct the {'operands' if facts.constants[1] is None else 'weights'}")
 
 
+def einsum(facts: Facts) -> Shape | None:
+    """What the letters behind -> stand for; None of an equation with an ellipsis, or without ->."""
+    terms, arrow, result = facts.node.text("equation", "").replace(" ", "").partition("->")
+    sizes: dict[str, Dim] = {}
+    for index, letters in enumerate(terms.split(",")):
+        sizes.update(zip(letters, facts.known_shape(index), strict=False))
+    is_known = arrow and "." not in terms and sizes.keys() >= set(result)
+    return tuple(sizes[letter] for letter in result) if is_known else None
+
+
 def matmul_of_blocks(facts: Facts) -> Shape:
     """MatMulNBits: (A, packed weights, ...), of N columns."""
     return (*facts.known_shape()[:-1], facts.node.integer("N", 0))
@@ -222,6 +232,7 @@ ROWS: Mapping[str, TypeRule] = {
     "DequantizeLinear com.microsoft.DequantizeLinear": rule(like_first, (1, DType.FLOAT32)),
     "Dropout": rule(like_first, 0, DType.BOOL),
     "DynamicQuantizeLinear": dynamic_quantize,
+    "Einsum": rule(einsum, 0),
     "Expand": rule(shape.expand, 0),
     "Flatten": rule(shape.flatten, 0),
     "GRU LSTM com.microsoft.DynamicQuantizeLSTM": recurrent,

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0xd024f57c
+#if DENSE_CORTEX_M0_HEADER_ID != 0xc489e4a2
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -236,6 +236,8 @@ static DENSE_CORTEX_M0_INLINE const void *dense_cortex_m0_scalar_sums_by_word(
 static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_elements_s8(
     const int8_t *x, int32_t count, int32_t shift, int32_t *elements, int32_t round)
 {
+    const int32_t rest = count % round;
+
     for (int32_t k = 0; k < count / round; k++) {
         DENSE_CORTEX_M0_UNROLLED
         for (int32_t i = 0; i < round; i++) {
@@ -245,7 +247,7 @@ static DENSE_CORTEX_M0_INLINE void dense_cortex_m0_scalar_elements_s8(
         elements += round;
     }
     DENSE_CORTEX_M0_UNROLLED
-    for (int32_t i = 0; i < count % round; i++) {
+    for (int32_t i = 0; i < rest; i++) {
         elements[i] = x[i] - shift;
     }
 }

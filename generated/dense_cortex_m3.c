@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0x3701bcaa
+#if DENSE_CORTEX_M3_HEADER_ID != 0xdd066a3e
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -284,6 +284,8 @@ static DENSE_CORTEX_M3_INLINE const void *dense_cortex_m3_scalar_sums_of(const s
 static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_elements_s8(
     const int8_t *x, int32_t count, int32_t shift, int32_t *elements, int32_t round)
 {
+    const int32_t rest = count % round;
+
     for (int32_t k = 0; k < count / round; k++) {
         DENSE_CORTEX_M3_UNROLLED
         for (int32_t i = 0; i < round; i++) {
@@ -293,7 +295,7 @@ static DENSE_CORTEX_M3_INLINE void dense_cortex_m3_scalar_elements_s8(
         elements += round;
     }
     DENSE_CORTEX_M3_UNROLLED
-    for (int32_t i = 0; i < count % round; i++) {
+    for (int32_t i = 0; i < rest; i++) {
         elements[i] = x[i] - shift;
     }
 }

@@ -74,12 +74,12 @@ def test_helium_serves_poolings_of_whole_vectors_of_channels():
 
 def test_bytes_are_compared_as_words_where_a_choice_is_a_branch():
     [unit] = [unit for unit in UNITS if unit.name == "max_square_s8_last_last"]
-    numbers = {}
+    chosen = {}
     for target in TARGETS:
         setting = replace(unit, target=target).setting
-        numbers[target] = prepare_max(unit.op, setting).context.number
-    assert {target for target, number in numbers.items() if number == "int32_t"} == WITH_BRANCHES
-    assert {*numbers.values()} == {"int32_t", "int8_t"}
+        chosen[target] = prepare_max(unit.op, setting).context.inner
+    assert {target for target, inner in chosen.items() if inner == "largest_word"} == WITH_BRANCHES
+    assert {*chosen.values()} == {"largest_word", "largest"}
 
 
 def test_every_form_of_sums_and_products_occurs():

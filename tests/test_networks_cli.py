@@ -10,8 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from marks import some_at_first
-from models import graph_model
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import qcgen
 from qcgen.build import STRICT_FLAGS, host_compiler
@@ -322,23 +321,6 @@ def test_a_recording_of_another_arithmetic_is_told_from_a_defect(tmp_path, outco
 # --- refusals
 
 
-def quantized(graph_name):
-    """x -> Quantize -> Dequantize -> Conv -> Sigmoid -> Conv -> Quantize -> Dequantize: float between the two Convs."""
-    scale, zero = np.float32(0.02), np.uint8(0)
-    weights = np.ones((2, 2, 1, 1), np.float32)
-    chain = [
-        ("QuantizeLinear", ["x", "s", "z"], "xq", "q1"),
-        ("DequantizeLinear", ["xq", "s", "z"], "xd", "d1"),
-        ("Conv", ["xd", "w"], "a", "first"),
-        ("Conv", ["a", "w"], "c", "second"),
-        ("QuantizeLinear", ["c", "s", "z"], "cq", "q2"),
-        ("DequantizeLinear", ["cq", "s", "z"], "y", "d2"),
-    ]
-    nodes = [helper.make_node(op, inputs, [output], name=name) for op, inputs, output, name in chain]
-    constants = {"s": np.asarray(scale), "z": np.asarray(zero), "w": weights}
-    return graph_model(nodes, {"x": ("float", (1, 2, 4, 4))}, {"y": None}, constants, name=graph_name)
-
-
 def unsupported(_):
     """The digits network with two operators that do not exist, and a negative scale."""
 
@@ -356,7 +338,6 @@ def unsupported(_):
 
 
 REFUSED = {
-    "float between convolutions": (quantized, ["node 'second' (Conv)", "which node 'first' (Conv) computes, is float"]),
     "several problems": (unsupported, ["the operator MyMaxPool is not", "the operator MyFlatten is not", "positive"]),
 }
 

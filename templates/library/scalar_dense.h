@@ -8,6 +8,8 @@
 static QCGEN_INLINE void qcgen_scalar_elements_s8(
     const int8_t *x, int32_t count, int32_t shift, int32_t *elements, int32_t round)
 {
+    const int32_t rest = count % round;
+
     for (int32_t k = 0; k < count / round; k++) {
         QCGEN_UNROLLED
         for (int32_t i = 0; i < round; i++) {
@@ -17,7 +19,7 @@ static QCGEN_INLINE void qcgen_scalar_elements_s8(
         elements += round;
     }
     QCGEN_UNROLLED
-    for (int32_t i = 0; i < count % round; i++) {
+    for (int32_t i = 0; i < rest; i++) {
         elements[i] = x[i] - shift;
     }
 }

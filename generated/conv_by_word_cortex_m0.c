@@ -15,7 +15,7 @@
  */
 #include "conv_by_word_cortex_m0.h"
 
-#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x0198f382
+#if CONV_BY_WORD_CORTEX_M0_HEADER_ID != 0x6cf39350
 #error "conv_by_word_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -109,9 +109,10 @@ typedef struct {
 #define CONV_BY_WORD_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
 /* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
-   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. `is_far`:
+   two such loops take more code than a branch of Thumb-1 reaches back over. */
 struct conv_by_word_cortex_m0_scalar_loop {
-    int32_t width, apart, size, groups, elements, rounds, rest;
+    int32_t width, apart, size, groups, elements, rounds, rest, is_far;
 };
 
 /* (a * m >> word) + offset for an m whose bits from `word` on are the upper half of `halves`, the rest the lower one;

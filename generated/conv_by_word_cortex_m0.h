@@ -17,7 +17,7 @@
  */
 
 /* conv_by_word_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_BY_WORD_CORTEX_M0_HEADER_ID 0x0198f382
+#define CONV_BY_WORD_CORTEX_M0_HEADER_ID 0x6cf39350
 
 /* What is in an image can be traced by these. */
 #define CONV_BY_WORD_CORTEX_M0_QCGEN_VERSION "0.1.0"

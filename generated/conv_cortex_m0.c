@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m0.h"
 
-#if CONV_CORTEX_M0_HEADER_ID != 0x973d3601
+#if CONV_CORTEX_M0_HEADER_ID != 0x5790f301
 #error "conv_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -113,9 +113,10 @@ typedef struct {
 #define CONV_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
 /* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
-   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. `is_far`:
+   two such loops take more code than a branch of Thumb-1 reaches back over. */
 struct conv_cortex_m0_scalar_loop {
-    int32_t width, apart, size, groups, elements, rounds, rest;
+    int32_t width, apart, size, groups, elements, rounds, rest, is_far;
 };
 
 /* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */
@@ -316,13 +317,17 @@ static CONV_CORTEX_M0_INLINE const void *conv_cortex_m0_scalar_sums_of(const str
         "3:\n\t"
         ".window %c[large_size], %c[large_groups], %c[large_elements], %c[large_rounds], %c[large_rest]\n\t"
         "b 5f\n"
+        ".if %c[is_far]\n"
+        "6:\n\tb 1b\n\t"
+        ".endif\n"
         "4:\n\t"
         ".endif\n\t"
         ".window %c[size], %c[groups], %c[elements], %c[rounds], %c[rest]\n"
         "5:\n\t"
         CONV_CORTEX_M0_SCALAR_SUMS
         "ldr %[w], [sp, #20]\n\tstmia %[w]!, {r2, r3, r4, r5}\n\tstr %[w], [sp, #20]\n\t"
-        "ldr r2, [sp, #24]\n\tcmp %[w], r2\n\tbeq 1f\n\tb 1b\n"
+        "ldr r2, [sp, #24]\n\tcmp %[w], r2\n\tbeq 1f\n\t"
+        ".if %c[is_far]\n\tb 6b\n\t.else\n\tb 1b\n\t.endif\n"
         "1:\n\t"
         ".purgem .number\n\t.purgem .groups\n\t.purgem .window\n\t"
         CONV_CORTEX_M0_SCALAR_RESTORE
@@ -330,7 +335,8 @@ static CONV_CORTEX_M0_INLINE const void *conv_cortex_m0_scalar_sums_of(const str
         : [size] "i"(loop->size), [groups] "i"(loop->groups), [elements] "i"(loop->elements),
           [rounds] "i"(loop->rounds), [rest] "i"(loop->rest), [large_size] "i"(large->size),
           [large_groups] "i"(large->groups), [large_elements] "i"(large->elements),
-          [large_rounds] "i"(large->rounds), [large_rest] "i"(large->rest), [is_mixed] "i"(large != loop)
+          [large_rounds] "i"(large->rounds), [large_rest] "i"(large->rest), [is_mixed] "i"(large != loop),
+          [is_far] "i"(loop->is_far)
         : "r12", "lr", "cc", "memory");
     (void)add;
 #else

@@ -18,7 +18,7 @@
  */
 
 /* conv_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M0_HEADER_ID 0x973d3601
+#define CONV_CORTEX_M0_HEADER_ID 0x5790f301
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M0_QCGEN_VERSION "0.1.0"

@@ -19,7 +19,7 @@
  */
 
 /* conv_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M3_HEADER_ID 0x99d3041a
+#define CONV_CORTEX_M3_HEADER_ID 0xa04d817f
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M3_QCGEN_VERSION "0.1.0"

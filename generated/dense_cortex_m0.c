@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m0.h"
 
-#if DENSE_CORTEX_M0_HEADER_ID != 0xc489e4a2
+#if DENSE_CORTEX_M0_HEADER_ID != 0x8d2911c7
 #error "dense_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -112,9 +112,10 @@ typedef struct {
 #define DENSE_CORTEX_M0_SCALAR_HALF INT32_C(0x8000)
 
 /* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
-   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. `is_far`:
+   two such loops take more code than a branch of Thumb-1 reaches back over. */
 struct dense_cortex_m0_scalar_loop {
-    int32_t width, apart, size, groups, elements, rounds, rest;
+    int32_t width, apart, size, groups, elements, rounds, rest, is_far;
 };
 
 /* (a * m >> word) + offset for an m whose bits from `word` on are the upper half of `halves`, the rest the lower one;

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m3.h"
 
-#if DENSE_CORTEX_M3_HEADER_ID != 0xdd066a3e
+#if DENSE_CORTEX_M3_HEADER_ID != 0x5712be81
 #error "dense_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -114,9 +114,10 @@ typedef struct {
 #define DENSE_CORTEX_M3_SCALAR_HALF INT32_C(0x8000)
 
 /* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
-   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. `is_far`:
+   two such loops take more code than a branch of Thumb-1 reaches back over. */
 struct dense_cortex_m3_scalar_loop {
-    int32_t width, apart, size, groups, elements, rounds, rest;
+    int32_t width, apart, size, groups, elements, rounds, rest, is_far;
 };
 
 /* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */

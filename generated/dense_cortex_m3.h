@@ -19,7 +19,7 @@
  */
 
 /* dense_cortex_m3.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M3_HEADER_ID 0xdd066a3e
+#define DENSE_CORTEX_M3_HEADER_ID 0x5712be81
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M3_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "dense_rv32imc.h"
 
-#if DENSE_RV32IMC_HEADER_ID != 0xb314ee97
+#if DENSE_RV32IMC_HEADER_ID != 0x3c5cdfad
 #error "dense_rv32imc.h was not generated together with this file"
 #endif
 
@@ -106,9 +106,10 @@ typedef struct {
 #define DENSE_RV32IMC_SCALAR_HALF INT32_C(0x8000)
 
 /* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
-   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. `is_far`:
+   two such loops take more code than a branch of Thumb-1 reaches back over. */
 struct dense_rv32imc_scalar_loop {
-    int32_t width, apart, size, groups, elements, rounds, rest;
+    int32_t width, apart, size, groups, elements, rounds, rest, is_far;
 };
 
 /*

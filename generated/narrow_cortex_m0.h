@@ -18,7 +18,7 @@
  */
 
 /* narrow_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define NARROW_CORTEX_M0_HEADER_ID 0x980218b9
+#define NARROW_CORTEX_M0_HEADER_ID 0xd305dedc
 
 /* What is in an image can be traced by these. */
 #define NARROW_CORTEX_M0_QCGEN_VERSION "0.1.0"

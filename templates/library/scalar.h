@@ -50,9 +50,10 @@ typedef struct {
 #define QCGEN_SCALAR_HALF INT32_C(0x8000)
 
 /* The elements of a window: `rounds` of a loop, `elements` each, in groups of `size`; then `rest` more, whose last ones
-   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. */
+   are in smaller groups: `groups` in all. They serve `width` sums, whose words lie `apart` or are the same. `is_far`:
+   two such loops take more code than a branch of Thumb-1 reaches back over. */
 struct qcgen_scalar_loop {
-    int32_t width, apart, size, groups, elements, rounds, rest;
+    int32_t width, apart, size, groups, elements, rounds, rest, is_far;
 };
 
 /* Adds a group of elements, two words each, times a factor, to each sum. Both pointers step behind what is read. */

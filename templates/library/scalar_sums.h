@@ -126,13 +126,17 @@ static QCGEN_INLINE const void *qcgen_scalar_sums_of(const struct qcgen_scalar_l
         "3:\n\t"
         ".window %c[large_size], %c[large_groups], %c[large_elements], %c[large_rounds], %c[large_rest]\n\t"
         "b 5f\n"
+        ".if %c[is_far]\n"
+        "6:\n\tb 1b\n\t"
+        ".endif\n"
         "4:\n\t"
         ".endif\n\t"
         ".window %c[size], %c[groups], %c[elements], %c[rounds], %c[rest]\n"
         "5:\n\t"
         QCGEN_SCALAR_SUMS
         "ldr %[w], [sp, #20]\n\tstmia %[w]!, {r2, r3, r4, r5}\n\tstr %[w], [sp, #20]\n\t"
-        "ldr r2, [sp, #24]\n\tcmp %[w], r2\n\tbeq 1f\n\tb 1b\n"
+        "ldr r2, [sp, #24]\n\tcmp %[w], r2\n\tbeq 1f\n\t"
+        ".if %c[is_far]\n\tb 6b\n\t.else\n\tb 1b\n\t.endif\n"
         "1:\n\t"
         ".purgem .number\n\t.purgem .groups\n\t.purgem .window\n\t"
         QCGEN_SCALAR_RESTORE
@@ -140,7 +144,8 @@ static QCGEN_INLINE const void *qcgen_scalar_sums_of(const struct qcgen_scalar_l
         : [size] "i"(loop->size), [groups] "i"(loop->groups), [elements] "i"(loop->elements),
           [rounds] "i"(loop->rounds), [rest] "i"(loop->rest), [large_size] "i"(large->size),
           [large_groups] "i"(large->groups), [large_elements] "i"(large->elements),
-          [large_rounds] "i"(large->rounds), [large_rest] "i"(large->rest), [is_mixed] "i"(large != loop)
+          [large_rounds] "i"(large->rounds), [large_rest] "i"(large->rest), [is_mixed] "i"(large != loop),
+          [is_far] "i"(loop->is_far)
         : "r12", "lr", "cc", "memory");
     (void)add;
 #else

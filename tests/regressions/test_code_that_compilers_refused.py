@@ -15,7 +15,7 @@ from cases_mve_depthwise import DEPTHWISE
 from cases_scalar import EXTREMES, SHAPES
 from cases_scalar_planes import DEPTHWISE_EXTREMES, DEPTHWISE_SHAPES
 from emulated import require_core, wrong_outputs
-from judged import assert_judged
+from judged import assert_judged, drawn, held, judge
 from marks import some_at_first
 from models import graph_model, qlinear_conv, random_weights
 from network_cases import NCHW, quantized
@@ -28,6 +28,7 @@ import qcgen
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS
 from qcgen.cross import compile_command
+from qcgen.emulate import Trial, cross_build, emulate
 from qcgen.emulate.image import c_library
 from qcgen.ir.program import AveragePool, ConvGeometry, MaxPool
 from qcgen.ir.types import DType
@@ -153,6 +154,25 @@ def test_a_product_with_a_table_far_away_assembles(tmp_path, optimize):
     artifact = qcgen.compile(model, name="product", target="cortex-m4", layout="nhwc", optimize=optimize)
     artifact.write(tmp_path)
     call(["arm-none-eabi-gcc", *TARGETS["cortex-m4"].flags, "-std=c99", "-O3", "-c", "product.c"], tmp_path)
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("taps", [63, 95])
+def test_loops_that_a_branch_does_not_reach_back_to_assemble(taps, tmp_path):
+    """Of channels in groups of four and of two elements: with 95 of them, both loops take more than 2 KiB."""
+    require_core("cortex-m0", counting=False)
+    weights = np.full((16, taps, 1, 1), 60, np.int8)
+    weights[::8] = 120
+    model = qlinear_conv((1, taps, 4, 4), weights)
+    artifact = qcgen.compile(model, target="cortex-m0", optimize="speed", layout="nhwc", name="far")
+    assert artifact.files["far.c"].count("_large_loop") > 1
+    feeds = drawn(model)
+    image = cross_build("cortex-m0", [artifact], ("-O2",), tmp_path)
+    [outcome] = emulate(image, [Trial({name: held(x, artifact.plan.inputs[0]) for name, x in feeds.items()}, 0)])
+    [expected] = judge(model, feeds)
+    np.testing.assert_array_equal(
+        outcome.outputs["y"].reshape(-1), held(expected, artifact.plan.outputs[0]).reshape(-1)
+    )
 
 
 # Two equal depthwise layers, channels first: the macro before the function that they share was not defined.

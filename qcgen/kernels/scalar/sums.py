@@ -29,6 +29,9 @@ FEW, SOME = 8, 16  # registers
 THUMB1_GROUP = {1: 13, 2: 19, 4: 33, 8: 61}
 """Instructions of a group of so many elements, four products each, on cores with Thumb's first instruction set."""
 
+REACH = 1900
+"""Bytes over which a branch surely reaches back on such a core: 2 KiB, less what ``Segment.operations`` may be off."""
+
 BY_WORD_GROUP = {8: 18, 16: 17, 32: 15}
 """The same of a group of two elements by word, whose weights have so many bits."""
 
@@ -223,6 +226,7 @@ class Segment(ChannelBlocks):
             "elements": loop.elements,
             "rounds": loop.steps.count,
             "rest": sum(loop.rest),
+            "is_far": int(self.is_mixed and self.is_thumb1 and 2 * self.operations > REACH),
         }
         return Struct("scalar_loop", (), {name: number for name, number in numbers.items() if number})
 

@@ -76,6 +76,11 @@ MATRICES = [real(0.02), np.array(3, np.uint8), few(5, 4), real(0.01), np.array(0
 TRUTHS = [Variant([truths(), truths()]), Variant([truths(), truths(4, 1)])]
 
 VARIANTS: dict[str, list[Variant]] = {
+    "ConvTranspose": [
+        Variant([floats(), weights(2, 3, 2, 2)], {"strides": [2, 1], "pads": [1, 0, 0, 1], "output_padding": [1, 0]}),
+        Variant([floats(), weights(2, 1, 3, 2)], {"group": 2, "dilations": [1, 2]}),
+    ],
+    "Einsum": [Variant([floats(), weights(5, 3)], {"equation": "bchw,wk->bhkc"})],
     **dict.fromkeys(("And", "Or", "Xor"), TRUTHS),
     **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual"), BINARY),
     "Equal": [*TRUTHS, *BINARY],

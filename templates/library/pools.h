@@ -210,6 +210,7 @@ static QCGEN_INLINE void qcgen_wpool_rolled_loop_s8(
 static QCGEN_INLINE void qcgen_wpool_indexed_loop_s8(
     const struct qcgen_wpool *p, const int8_t *x, int8_t *out, qcgen_wpool_inner_s8 *inner)
 {
+    QCGEN_MOVED(x); /* else gcc -Os takes the runs of a small image together, and loads without an index */
     for (int32_t i = 0; i < p->run; i++) {
         *out = inner(p, x + i * p->run_step);
         out += p->run_out;

@@ -82,12 +82,14 @@ static int32_t qcgen_code_softmax_divided(
     int32_t quotient = 0;
 
     for (int32_t bit = layer->bits - 1; bit >= 0; bit--) {
-        /* Less than four divisors: an addend is less than two. */
-        rest = 2 * rest + ((layer->factor >> bit) & 1 ? addend : 0);
+        rest *= 2;
         quotient *= 2;
-        if (rest >= 2 * divisor) {
-            rest -= 2 * divisor;
-            quotient += 2;
+        if ((layer->factor >> bit) & 1) {
+            rest += addend; /* less than four divisors: an addend is less than two */
+            if (rest >= 2 * divisor) {
+                rest -= 2 * divisor;
+                quotient += 2;
+            }
         }
         if (rest >= divisor) {
             rest -= divisor;

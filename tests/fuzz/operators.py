@@ -280,6 +280,9 @@ COMPUTED: Mapping[str, tuple[str, Mapping[str, Spec], Mapping[str, Any]]] = {
     "float ConvTranspose": (
         "ConvTranspose", {**X, "w": random_weights((2, 3, 2, 3), "float32"), "b": scale([1, 0, 2])}, {"strides": [2, 1]}
     ),
+    "Einsum": (
+        "Einsum", {**X, "w": random_weights((5, 3), "float32")}, {"equation": "bchw,wk->bhkc", "opset": 13}
+    ),
     "GroupNormalization": (
         "GroupNormalization", {**X, "scale": scale([1, 2]), "bias": scale([3, 4])}, {"num_groups": 2, "opset": 18}
     ),

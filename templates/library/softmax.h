@@ -72,7 +72,7 @@ static QCGEN_INLINE uint32_t qcgen_code_softmax_divisor(uint32_t sum)
  * The factor times the share of an exponential in the sum of its row, to the nearest integer, half to even. Both are
  * words of float32 numbers, `part` is no larger than `sum`, and `sum` is at least 1.
  */
-static int32_t qcgen_code_softmax_divided(
+QCGEN_NOINLINE static int32_t qcgen_code_softmax_divided(
     const struct qcgen_code_softmax *layer, uint32_t part, uint32_t sum)
 {
     const uint32_t gap = qcgen_code_softmax_gap(part, sum), most = (uint32_t)layer->bits + 2u;

@@ -104,7 +104,7 @@ def test_a_batch_normalization_behind_a_pooling_in_blocks_divides(channels, pool
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("groups", [2, 8])
 def test_group_normalizations_are_onnxruntimes(groups, opset):
-    """Which takes the operators by which onnx defines it, too; opset 18 has a scale for each group."""
+    """onnxruntime runs the operators by which ONNX defines it; so does the C. Opset 18 has a scale for each group."""
     length = groups if opset < 21 else 8
     given = {name: value[:length] for name, value in constants(8).items() if name in ("s", "b")}
     nodes = [

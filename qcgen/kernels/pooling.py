@@ -22,7 +22,7 @@ from qcgen.kernels.kernel import Constants, Prepared, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, pixel_stride, strides
 from qcgen.kernels.windows import Axis, any_at_border, any_inside, axes, images, output_steps
 
-Told = TypeVar("Told", int, tuple[int, ...])
+Numbers = TypeVar("Numbers", int, tuple[int, ...])
 MAX_AXES = 4  # of a struct
 MAX_TAPS = 64  # written out one by one; larger windows get a loop over their taps
 
@@ -159,7 +159,7 @@ def pooling_of(
     )
 
 
-def _told(fields: Mapping[str, Told]) -> dict[str, Told]:
+def _told(fields: Mapping[str, Numbers]) -> dict[str, Numbers]:
     """Those that are not 0: a struct has this anyway."""
     return {name: value for name, value in fields.items() if value not in (0, (0,) * MAX_AXES)}
 

@@ -480,7 +480,7 @@ def _type_name(number: int) -> str:
 
 
 WRITTEN_OUT = ("CastLike", "GroupNormalization")
-"""Operators that onnx defines by others, and for which onnxruntime takes these."""
+"""Functions of ONNX without a kernel in onnxruntime, which runs the operators that define them."""
 
 
 def _without_functions(proto: ModelProto) -> ModelProto:

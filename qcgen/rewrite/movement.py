@@ -79,8 +79,9 @@ def move_to_places(wiring: Wiring, node: Node) -> Change | None:
 
 
 def name_upsamples(wiring: Wiring, node: Node) -> Change | None:
-    """Upsample and the Resize of opset 10 that enlarges are the Resize that they mean: places are asymmetric, and
-    rounded down. onnxruntime refuses an Upsample with scales below 1.
+    """Upsample, and a Resize of opset 10 that enlarges, become a Resize of today: places are asymmetric, rounded down.
+
+    onnxruntime refuses an Upsample with scales below 1.
     """
     mode, x = node.attributes.get("mode", "nearest"), node.input(0)
     if (

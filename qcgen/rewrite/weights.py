@@ -31,7 +31,7 @@ from qcgen.rewrite.wiring import Change, Steps, Wiring
 def fold_into_weights(wiring: Wiring, node: Node) -> Change | None:
     """Conv, then BatchNormalization, or Add or Mul of a constant of each channel: a Conv with other constants.
 
-    Of a ConvTranspose BatchNormalization alone.
+    A ConvTranspose takes in BatchNormalization only.
 
     onnxruntime does so before it quantizes the weights, in float32 and in this order of operations.
     Source: ConvBNFusion, ConvAddFusion and ConvMulFusion of onnxruntime.

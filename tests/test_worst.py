@@ -70,19 +70,26 @@ def test_a_call_behind_a_branch_counts(core):
 
 HIDDEN = '__asm__ volatile("" : "+r"(n));'  # the compiler cannot make a loop for each number
 LOOP = 'for (int i = 0; i < {}; i++) {{ __asm__ volatile("nop"); }}'
+ACROSS = '__asm__ volatile("mov r3, sp\\n bl still\\n {}" : : "r"(x) : "r0", "r3", "lr", "memory");'
+FRAME = "volatile int a[4]; a[2] = 3; {} " + LOOP.replace("{}", "a[2]", 1)
 REFUSED = {
     "a loop as long as data say": 'for (int i = 0; i < x[0]; i++) { __asm__ volatile("nop"); }',
     "a number that a branch decides": f"int n = 3; if (x[0] > 0) {{ {WORK} n = 7; }} {HIDDEN} {LOOP.format('n')}",
     "through memory": 'y[0] = x[0]; for (int i = 0; i < y[0]; i++) { __asm__ volatile("nop"); }',
-    "through the frame": f"volatile int a[4]; a[2] = 3; fill(a, x); {LOOP.format('a[2]')}",
+    "through the frame": FRAME.format("fill(a, x);"),
+    "through the frame as a third argument": FRAME.format("fill_third(2, 0, a, x);"),
+    "through a register that a call leaves": FRAME.format(ACROSS.format("ldrb r0, [%0]\\n str r0, [r3, #8]")),
     "through a call": 'int n = give(x); for (int i = 0; i < n; i++) { __asm__ volatile("nop"); }',
     "through a table": 'for (int i = 0; i < T[x[0] & 3]; i++) { __asm__ volatile("nop"); }',
     "a loop behind a branch": "if (x[0] > 0) { for (int i = 0; i < 20; i++) { y[i] = x[i] * 3; } }",
 }
 HELPERS = """static const int8_t T[4] = {1, 2, 3, 4};
 __attribute__((noinline)) static void fill(volatile int *a, const int8_t *x) { a[2] = x[0]; (void)T; }
+__attribute__((noinline)) static void fill_third(int i, int j, volatile int *a, const int8_t *x) { a[i + j] = x[0]; }
+__attribute__((noinline, used)) static void still(void) { __asm__ volatile(""); }
 __attribute__((noinline)) static int give(const int8_t *x) { __asm__ volatile(""); return x[0]; }
-__attribute__((unused)) static void unused(void) { fill((volatile int *)0, T); (void)give(T); }
+__attribute__((unused)) static void unused(void)
+{ fill((volatile int *)0, T); fill_third(2, 0, (volatile int *)0, T); (void)give(T); }
 """
 
 
@@ -92,6 +99,14 @@ def test_no_bound_where_the_length_of_a_loop_depends_on_data(core, what):
     artifact = written(core, REFUSED[what], HELPERS)
     with pytest.raises(EmulationFailed, match=r"no bound: m_run has a loop (whose|behind)"):
         bounded(artifact, with_first(artifact, 2, 3), flags=("-O1",))
+
+
+@each_core
+@pytest.mark.parametrize("behind", ["ldrb r0, [%0]", "mov r3, sp\\n mov r0, #0\\n ldrsb r0, [r3, r0]"])
+def test_what_a_function_does_not_take_tells_it_no_address(core, behind):
+    artifact = written(core, FRAME.format(ACROSS.format(f"{behind}\\n mov r3, #0")), HELPERS)
+    found = bounded(artifact, with_first(artifact, 2, 3), flags=("-O1",))
+    assert {found.least, found.most} == set(found.counted)
 
 
 @each_core

@@ -68,9 +68,10 @@ class LinkedFunction:
     """A function's steps by address; ``ways``: where each goes on; ``calls``: which function each call leads to.
 
     ``meets``: where the ways from a step meet again; ``opened``: branches on DATA; ``inside``: what lies between such
-    a branch and there. ``given``: what its callers pass; ``escaped``: offsets of the frame whose address went away;
-    ``overwritten``: arguments on its callers' stack that it writes; ``result``: what it returns in r0, None if not
-    yet known. ``obstacle``: why nothing is known of it; "" if it was followed.
+    a branch and there. ``live``: arguments' registers that may be read at a step or behind it. ``given``: what its
+    callers pass; ``escaped``: offsets of the frame whose address went away; ``overwritten``: arguments on its callers'
+    stack that it writes; ``result``: what it returns in r0, None if not yet known. ``obstacle``: why nothing is known
+    of it; "" if it was followed.
     """
 
     entry: int
@@ -81,6 +82,7 @@ class LinkedFunction:
     meets: dict[int, int] = field(default_factory=dict)
     opened: set[int] = field(default_factory=set)
     inside: dict[int, frozenset[int]] = field(default_factory=dict)
+    live: dict[int, frozenset[str]] = field(default_factory=dict)
     given: Registers = field(default_factory=dict)
     escaped: set[int] = field(default_factory=set)
     overwritten: set[int] = field(default_factory=set)
@@ -109,6 +111,7 @@ class LinkedCode:
         self._tables = {at: word for at, word in addresses.items() if word in flash}
         self.functions: dict[int, LinkedFunction] = {}
         self._reach(entry)
+        self._find_live()
         if self.functions[entry].obstacle:
             raise NoBound(self.functions[entry].obstacle)
         self._interpret(entry)
@@ -154,6 +157,32 @@ class LinkedCode:
             function.steps[address] = step
             function.ways[address] = self._ways(function, step)
             waiting += function.ways[address]
+
+    def _find_live(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for function in self.functions.values():
+                for address in _reversed_order(function)[1:]:
+                    step = function.steps[address]
+                    live = self._behind(function, address)
+                    live = live if step.may or step.goes == "call" else live.difference(step.writes)
+                    if address in function.calls:
+                        live |= self._taken(function.calls[address])
+                    live = frozenset(_ARGUMENTS) if step.has_float else live | step.uses.intersection(_ARGUMENTS)
+                    changed = changed or live != function.live.get(address)
+                    function.live[address] = live
+
+    def _behind(self, function: LinkedFunction, address: int) -> frozenset[str]:
+        """The registers of arguments that may be read behind a step; a caller reads two."""
+        ways = function.ways[address]
+        read = [_ARGUMENTS[:2] if way == EXIT else function.live.get(way, frozenset()) for way in ways]
+        return frozenset[str]().union(*read)
+
+    def _taken(self, entry: int) -> frozenset[str]:
+        """The registers of arguments that a function may read, or return as they are."""
+        function = self.functions[entry]
+        return frozenset(_ARGUMENTS) if function.obstacle else function.live.get(entry, frozenset())
 
     def _is_within(self, function: LinkedFunction, target: int | None) -> bool:
         there = None if target is None else self._instructions.get(target)
@@ -253,10 +282,12 @@ class LinkedCode:
         sp = state["sp"]
         assert isinstance(sp, Frame)
         given: Registers = {}
+        # Other registers hold what was left there; the caller may read them behind a call that does not change them.
+        used = self._taken(callee.entry) | self._behind(function, step.address)
         for name in _ARGUMENTS:
             value = state.get(name, DATA)
             if isinstance(value, Frame):
-                function.escaped.add(value.at)
+                function.escaped |= {value.at} if name in used else set()
                 value = CLEAN
             given[name] = value
         for key, value in state.items():
@@ -340,8 +371,8 @@ class LinkedCode:
         if _is_data(base) or any(_is_data(each) for each in index):
             _escape(function, [base, *index])
             return DATA
-        if isinstance(base, Frame) and not access.index and access.offset is not None:
-            return Frame(base.at + access.offset)
+        if isinstance(base, Frame) and access.offset is not None and all(isinstance(each, int) for each in index):
+            return Frame(base.at + access.offset + sum(each for each in index if isinstance(each, int)))
         if isinstance(base, InFlash) and not access.index and access.offset is not None:
             return base.moved(access.offset)
         if any(_is_constant(each) for each in (base, *index)) or all(_is_fixed(each) for each in (base, *index)):
@@ -367,7 +398,7 @@ class LinkedCode:
         return FIXED
 
     def _literal(self, step: ThumbStep, access: Access) -> list[Known]:
-        if access.offset is None or len(step.writes) > 1:
+        if access.index or access.offset is None or len(step.writes) > 1:
             return [CLEAN] * len(step.writes)
         at = ((step.address + 4) & ~3) + access.offset
         if at in self._addresses:

@@ -195,7 +195,7 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """Memory at ``base`` plus ``offset``, or plus a register; ``words`` from there, 0 if less than a word."""
+    """Memory at ``base`` plus ``index`` plus ``offset``, None if not known; ``words`` from there, 0 if less than 1."""
 
     base: str
     offset: int | None
@@ -231,6 +231,13 @@ class ThumbStep:
     def next(self) -> int:
         """The address behind it."""
         return self.address + self.size
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The registers that it reads, those of addresses among them; of float instructions none is known."""
+        places = [place for place in (self.load, self.store) if place]
+        named = [name for place in places for name in (place.base, *place.index)]
+        return frozenset((*self.reads, *self.sources, *named, *([self.moved[0]] if self.moved else [])))
 
 
 def steps(instructions: Iterable[Instruction]) -> dict[int, ThumbStep | NotUnderstood]:
@@ -387,7 +394,7 @@ def _single(each: Instruction, name: str, may: bool) -> ThumbStep:
     registers = _registers(each.operands[: at.start()])
     words = {"ldr": 1, "str": 1, "ldrd": 2, "strd": 2}.get(name, 0)
     index = tuple(_registers(at[2] or ""))
-    offset = None if index else _number(at[2])
+    offset = _number(at[2]) if not index else 0 if "," not in at[2] else None  # a shift is not followed
     if (not index and offset is None) or (at[4] and _number(at[4]) is None):
         raise NotUnderstood(f"'{each.mnemonic} {each.operands}'")
     moved = None

@@ -17,7 +17,7 @@
  */
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xc95367be
+#define NETWORK_QOP_HEADER_ID 0x01c926b0
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QOP_QCGEN_VERSION "0.1.0"
@@ -33,7 +33,7 @@ extern "C" {
 
 /* Memory that the caller lends to network_qop_run for the time of the call. */
 #define NETWORK_QOP_ARENA_BYTES 492
-#define NETWORK_QOP_ARENA_ALIGN 4
+#define NETWORK_QOP_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_qop_arena {

@@ -17,7 +17,7 @@
  */
 
 /* network_tflite.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_TFLITE_HEADER_ID 0x29e0742a
+#define NETWORK_TFLITE_HEADER_ID 0xd2228db6
 
 /* What is in an image can be traced by these. */
 #define NETWORK_TFLITE_QCGEN_VERSION "0.1.0"
@@ -33,7 +33,7 @@ extern "C" {
 
 /* Memory that the caller lends to network_tflite_run for the time of the call. */
 #define NETWORK_TFLITE_ARENA_BYTES 136
-#define NETWORK_TFLITE_ARENA_ALIGN 4
+#define NETWORK_TFLITE_ARENA_ALIGN 1
 
 /* The same as a type, for variables and for unions with the arenas of other models. */
 typedef struct network_tflite_arena {

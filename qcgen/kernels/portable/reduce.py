@@ -172,6 +172,8 @@ class GlobalAveragePoolContext(Context):
     x_channel: int  # from one channel of x to the next, in elements
     pixels_nest: LoopNest  # the loops over the pixels of a channel
     channels_last: bool  # channels lie side by side, pixels in a row
+    lanes: int  # channels whose sums are in registers, where channels lie side by side
+    is_ragged: bool  # the number of channels is not a multiple of that
     start: int  # of a sum
     output: Output
 
@@ -184,21 +186,25 @@ def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
-    """Channels last: all sums at once, in the arena. Else one channel after the other."""
+    """Channels last: a few at a time. Else one channel after the other."""
     assert isinstance(op, GlobalAveragePool)
     assert op.requantize is not None, "its numbers are codes"
     pixels = pixels_of(op, setting)
     mean = prepare_mean(op, op.requantize, setting)
+    channels = op.x.shape[op.channel_axis]
+    # As many sums as registers hold: where these are vectors, compilers find those of a loop that is unrolled.
+    lanes = min(channels, 4 if setting.target.is_small else 32)
     context = GlobalAveragePoolContext(
         image=image_of(op, setting),
         x_channel=pixels.channel_step,
         pixels_nest=pixels.nest,
         channels_last=pixels.is_row,
+        lanes=lanes,
+        is_ragged=channels % lanes != 0,
         start=mean.start,
         output=mean.output,
     )
-    scratch = (Scratch(4 * op.x.shape[op.channel_axis], 4),) if pixels.is_row else ()
-    return Prepared(mean.constants, context, scratch, mean.certificate)
+    return Prepared(mean.constants, context, (), mean.certificate)
 
 
 GLOBAL_AVERAGE_POOL = Kernel(

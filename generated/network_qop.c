@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x01c926b0
+#if NETWORK_QOP_HEADER_ID != 0x73a1efb1
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -773,37 +773,25 @@ NETWORK_QOP_CODE_ATTR static int8_t network_qop_mean_requantize(int32_t acc)
     return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
-/* Adds all pixels up in a few channels, which lie side by side. A function of its own has registers for the sums. */
-NETWORK_QOP_NOINLINE static void network_qop_mean_sums(const int8_t *restrict pixel, int32_t *restrict sums)
-{
-    enum { CHANNELS = 3, LANES = 3, PIXELS = 16 };
-
-    for (int32_t i = 0; i < PIXELS; i++) {
-        NETWORK_QOP_UNROLLED
-        for (int32_t j = 0; j < LANES; j++) {
-            sums[j] += pixel[j];
-        }
-        pixel += CHANNELS;
-    }
-}
-
 /* mean: QLinearGlobalAveragePool of 16 pixels. */
-NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y)
+NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict image, int8_t *restrict y)
 {
-    enum { BATCH = 1, CHANNELS = 3, LANES = 3, X_IMAGE = 48, Y_IMAGE = 3, Y_CHANNEL = 1 };
+    enum { COUNT = 16, X_STEP = 3 };
+    enum {
+        BATCH = 1, CHANNELS = 3,
+        X_IMAGE = 48, X_CHANNEL = 1, Y_IMAGE = 3, Y_CHANNEL = 1
+    };
     const int32_t START = 320; /* no enumerator: an int may have 16 bits */
 
     for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t c = 0; c < CHANNELS; c += LANES) {
-            int32_t sums[LANES];
+        for (int32_t c = 0; c < CHANNELS; c++) {
+            const int8_t *const x = image + (n * X_IMAGE + c * X_CHANNEL);
+            int32_t sum = START;
 
-            for (int32_t j = 0; j < LANES; j++) {
-                sums[j] = START;
+            for (int32_t i = 0; i < COUNT; i++) {
+                sum += x[i * X_STEP];
             }
-            network_qop_mean_sums(x + (n * X_IMAGE + c), sums);
-            for (int32_t j = 0; j < LANES; j++) {
-                y[n * Y_IMAGE + (c + j) * Y_CHANNEL] = network_qop_mean_requantize(sums[j]);
-            }
+            y[n * Y_IMAGE + c * Y_CHANNEL] = network_qop_mean_requantize(sum);
         }
     }
 }

@@ -18,7 +18,7 @@ from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Reduce, Requantize
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize
-from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Scratch, Setting
+from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, kept_nest, loop_nest_of_one, step_along, strides
 from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
 
@@ -162,6 +162,10 @@ def _places(op: Reduce, order: Order) -> Constants:
 FLOAT_SUM = Kernel("portable/float_sum", FloatSumContext, frozenset(), why_no_rows, prepare_float_sum)
 
 
+FEWEST_LANES = 4
+"""Sums that every core has registers for."""
+
+
 @dataclass(frozen=True)
 class GlobalAveragePoolContext(Context):
     """The mean of each channel."""
@@ -171,8 +175,8 @@ class GlobalAveragePoolContext(Context):
     image: MeanImage
     x_channel: int  # from one channel of x to the next, in elements
     pixels_nest: LoopNest  # the loops over the pixels of a channel
-    channels_last: bool  # channels lie side by side, pixels in a row
-    lanes: int  # channels whose sums are in registers, where channels lie side by side
+    channels_last: bool  # channels lie side by side, not fewer than those whose sums fit in registers
+    lanes: int  # channels whose sums are in registers
     is_ragged: bool  # the number of channels is not a multiple of that
     start: int  # of a sum
     output: Output
@@ -186,19 +190,19 @@ def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
-    """Channels last: a few at a time. Else one channel after the other."""
+    """Channels last: several at a time. Else one channel after the other."""
     assert isinstance(op, GlobalAveragePool)
     assert op.requantize is not None, "its numbers are codes"
     pixels = pixels_of(op, setting)
     mean = prepare_mean(op, op.requantize, setting)
     channels = op.x.shape[op.channel_axis]
     # As many sums as registers hold: where these are vectors, compilers find those of a loop that is unrolled.
-    lanes = min(channels, 4 if setting.target.is_small else 32)
+    lanes = min(channels, FEWEST_LANES if setting.target.is_small else 32)
     context = GlobalAveragePoolContext(
         image=image_of(op, setting),
         x_channel=pixels.channel_step,
         pixels_nest=pixels.nest,
-        channels_last=pixels.is_row,
+        channels_last=pixels.is_row and channels >= FEWEST_LANES,
         lanes=lanes,
         is_ragged=channels % lanes != 0,
         start=mean.start,

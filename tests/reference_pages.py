@@ -27,7 +27,7 @@ from qcgen.build import LoadedModel, NodeArg
 from qcgen.check.specs import SPECS, signature_of
 from qcgen.chips import Chip, Fit
 from qcgen.cli import COMMANDS
-from qcgen.cli.ops import TYPES, operators
+from qcgen.cli.lists import TYPES, operators
 from qcgen.cli.options import add_compile_options
 from qcgen.emulate import Measurement, NodeCost
 from qcgen.geometry import CONVOLUTIONS

@@ -14,7 +14,7 @@ from errno import EFBIG, EIO, ENOSPC
 from types import FrameType
 from typing import Protocol
 
-from qcgen.cli import bench, compare, compile, example, inspect, ops, package, quantize, targets, verify, weights
+from qcgen.cli import bench, compare, compile, example, inspect, lists, package, quantize, verify, weights
 from qcgen.cli.options import Parser, complete, joined
 from qcgen.errors import BoardFailed, EmulationFailed, ToolMissing
 from qcgen.version import __version__
@@ -23,7 +23,7 @@ FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 
 
 class Command(Protocol):
-    """A module of this package that is a command."""
+    """A module of this package, or a class, that is a command."""
 
     SUMMARY: str
 
@@ -44,8 +44,8 @@ COMMANDS: dict[str, Command] = {
     "weights": weights,
     "package": package,
     "example": example,
-    "ops": ops,
-    "targets": targets,
+    "ops": lists.Operators,
+    "targets": lists.Targets,
 }
 """Every command by its name."""
 

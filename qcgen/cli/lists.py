@@ -1,17 +1,19 @@
-"""Lists the operators that can be compiled."""
+"""Commands that only list what there is: operators; cores and chips."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
+from qcgen.chips import CHIPS, KIBI, Chip
+from qcgen.cli.terminal import fitted, table
+from qcgen.cores import TARGETS
+
 if TYPE_CHECKING:
     from qcgen.geometry import ConvSpelling
 
 INTERNAL = "qcgen"
 """The domain of operators that rewriting makes; no model has them."""
-
-SUMMARY = "list the supported operators"
 
 TYPES = """\
 types: codes are int8 or uint8, and float32 stays float32. Between DequantizeLinear and QuantizeLinear codes may be
@@ -21,24 +23,31 @@ uint4: weights per tensor or per output channel become integer operators, weight
 """What no row says: of which types activations and constants may be."""
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """The command has no arguments."""
+class _List:
+    @staticmethod
+    def add_arguments(_parser: argparse.ArgumentParser) -> None:
+        """The command has no arguments."""
 
 
-def run(_args: argparse.Namespace) -> int:
-    """Prints the table; returns the exit status."""
-    from qcgen.cli.terminal import fitted, table
-    from qcgen.tflite import LOWERINGS as TFLITE
+class Operators(_List):
+    """Lists the operators that can be compiled."""
 
-    head = ("domain", "operator", "since", "image layout", "computes")
-    print(table(head, operators(), names=("domain", "image layout")))
-    print()
-    print(fitted(TYPES.replace("\n", " ")))
-    read = ", ".join(sorted(TFLITE))
-    print(fitted(f"Of .tflite files, as TensorFlow Lite Micro computes, int8, some of them int16: {read}."))
-    orion = "--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx; where Orion panics,"
-    print(fitted(f"{orion}\nthe function returns 1."))
-    return 0
+    SUMMARY = "list the supported operators"
+
+    @staticmethod
+    def run(_args: argparse.Namespace) -> int:
+        """Prints the table; returns the exit status."""
+        from qcgen.tflite import LOWERINGS as TFLITE
+
+        head = ("domain", "operator", "since", "image layout", "computes")
+        print(table(head, operators(), names=("domain", "image layout")))
+        print()
+        print(fitted(TYPES.replace("\n", " ")))
+        read = ", ".join(sorted(TFLITE))
+        print(fitted(f"Of .tflite files, as TensorFlow Lite Micro computes, int8, some of them int16: {read}."))
+        orion = "--numerics orion-fp16x16 and orion-fp8x23 compile the QLinearConv of ai.onnx; where Orion panics,"
+        print(fitted(f"{orion}\nthe function returns 1."))
+        return 0
 
 
 def operators() -> list[tuple[str, str, str, str, str]]:
@@ -87,3 +96,32 @@ def _notes(spelling: ConvSpelling) -> str:
     if spelling.refused:
         parts.append(f"without input {', '.join(spelling.refused)}")
     return "; ".join(parts)
+
+
+class Targets(_List):
+    """Lists the cores that code can be compiled for, and the chips that stand for them."""
+
+    SUMMARY = "list the targets and chips"
+
+    @staticmethod
+    def run(_args: argparse.Namespace) -> int:
+        """Prints the tables; returns the exit status."""
+        cores = [
+            (
+                each.name,
+                each.description,
+                ", ".join(sorted(each.features)) or "-",
+                " ".join((each.compiler, *each.flags)),
+            )
+            for each in TARGETS.values()
+        ]
+        print(table(("target", "core", "features", "compiler"), cores))
+        print()
+        head, right = ("chip", "target", "flash", "RAM", "clock", "source", "note"), ("flash", "RAM", "clock")
+        print(table(head, [_chip(chip) for chip in CHIPS.values()], right))
+        return 0
+
+
+def _chip(chip: Chip) -> tuple[str, ...]:
+    flash, ram = (f"{count // KIBI} KiB" for count in (chip.flash, chip.ram))
+    return (chip.name, chip.target, flash, ram, f"{chip.megahertz} MHz", chip.source, chip.note)

@@ -22,22 +22,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcgen.cli.options import add_compile_options, add_detail_options, add_options
-from qcgen.cli.terminal import shown
+from qcgen.cli.options import (
+    OptionsParser,
+    WrongOptions,
+    add_code_options,
+    add_compile_options,
+    add_detail_options,
+    add_options,
+    compile_options,
+)
+from qcgen.cli.terminal import fitted, shown
 from qcgen.cores import EMULATED
-from qcgen.errors import ModelRejected, printable
+from qcgen.errors import BoardFailed, ModelRejected, printable
 from qcgen.options import OF_VERIFY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from qcgen.artifact import Artifact
-    from qcgen.cli.verify_text import Verified
+    from qcgen.cli.verify_text import OnBoard, Verified
     from qcgen.ir.graph import Graph
+    from qcgen.verification.on_board import Identity, Link
 
 SUMMARY = "compare the generated C with the reference, and with the model file"
 
@@ -65,21 +77,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
-def _run_on_board(args: argparse.Namespace) -> int:
-    from qcgen.cli.verify_serial import run_on_board
-
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    add_arguments(parser)
-    without = ("each", "host", "compiler", "flags", "sums")
-    if any(getattr(args, name) != parser.get_default(name) for name in without):
-        args.usage_error("--each, --host, --compiler, --cflags and --no-sums are not for a board")
-    if not args.baud:
-        args.usage_error("argument --baud: 0 is not a speed")
-    return run_on_board(args, parser)
-
-
 def _run(args: argparse.Namespace) -> int:
-    from qcgen.cli.terminal import fitted
     from qcgen.cli.verify_text import PASS, totals, verdict
 
     verified: list[Verified] = []
@@ -137,7 +135,6 @@ def _print_rejections(model: str, rejections: list[ModelRejected]) -> None:
 
 
 def _verify_all(args: argparse.Namespace, model: str, artifacts: list[Artifact]) -> Iterator[Verified]:
-    from qcgen.cli.terminal import fitted
     from qcgen.cli.verify_text import Verified, detail, line, title
     from qcgen.verification import verify
 
@@ -182,3 +179,132 @@ def _json(verified: list[Verified], rejected: list[str], passed: bool) -> str:
     return json.dumps(
         {"passed": passed, **totals, "requantize": forms(every), "rejected": rejected, "nodes": nodes}, indent=2
     )
+
+
+# Models whose code runs on a board.
+
+MOST_COMPILED = 8
+"""How many networks of a firmware are compiled to find the one that is meant."""
+
+
+def _run_on_board(args: argparse.Namespace) -> int:
+    from qcgen.cli.artifacts import print_rejection
+    from qcgen.cli.verify_text import PASS, board_detail, verdict
+    from qcgen.verification.on_board import Link, networks, opened
+
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_arguments(parser)
+    without = ("each", "host", "compiler", "flags", "sums")
+    if any(getattr(args, name) != parser.get_default(name) for name in without):
+        args.usage_error("--each, --host, --compiler, --cflags and --no-sums are not for a board")
+    if not args.baud:
+        args.usage_error("argument --baud: 0 is not a speed")
+    verified: list[OnBoard] = []
+    rejected: list[str] = []
+    with opened(args.serial, args.baud) as line:
+        link = Link(line, args.baud)
+        with shown():
+            identities = networks(link)
+        for model in args.models:
+            try:
+                with shown():
+                    verified.append(_verified(args, parser, link, model, identities))
+            except ModelRejected as rejection:
+                rejected.append(model)
+                print_rejection(model, rejection)
+            else:
+                if not (args.json or args.quiet):
+                    print(board_detail(args.serial, verified[-1]), flush=True)
+    is_right = not rejected and all(each.verification.is_right for each in verified)
+    last = verdict(is_right, (each.verification.judge for each in verified))
+    print(_board_json(args.serial, verified, rejected, last == PASS) if args.json else last)
+    return 0 if last == PASS else 1
+
+
+def _verified(
+    args: argparse.Namespace,
+    parser: argparse.ArgumentParser,
+    link: Link,
+    model: str,
+    identities: Sequence[Identity],
+) -> OnBoard:
+    from qcgen.cli.artifacts import read_model
+    from qcgen.cli.verify_text import OnBoard
+    from qcgen.verification.on_board import require_same, verify_on_board
+
+    graph = read_model(args, model)
+    same = require_same(link, model, graph.sha256, identities)
+    identity, artifact = _made(args, parser, link, model, same)
+    options = {"seed": args.seed, "cases": args.cases, "data": args.data, "patience": float(args.timeout)}
+    options |= {"oracle": args.oracle}
+    return OnBoard(model, identity, verify_on_board(link, identity, artifact, **options))
+
+
+def _made(
+    args: argparse.Namespace,
+    parser: argparse.ArgumentParser,
+    link: Link,
+    model: str,
+    identities: Sequence[Identity],
+) -> tuple[Identity, Artifact]:
+    """The network of the firmware that was made with the options given, and what this qcgen makes of the model so.
+
+    BoardFailed if none of the first MOST_COMPILED that may be it is.
+    """
+    from qcgen.cli.artifacts import compiled, read_model
+    from qcgen.render import header_id
+    from qcgen.verification.on_board import made_otherwise
+
+    every = ((each, _with_told(args, parser, _told(link, each))) for each in identities)
+    fitting = ((each, own) for each, own in every if own is not None)
+    for identity, own in islice(fitting, MOST_COMPILED):
+        [found] = compiled(own, model, read_model(own, model))
+        artifact = found.with_self_test()
+        if identity.id == header_id(artifact.plan, artifact.files):
+            return identity, artifact
+    raise made_otherwise(link, identities[0], Path(model).name)
+
+
+def _told(link: Link, identity: Identity) -> argparse.Namespace:
+    """The options of a network of the firmware; BoardFailed for any but those that choose the code."""
+    parser = OptionsParser()
+    add_code_options(parser)
+    try:
+        told = parser.parse_args(shlex.split(identity.options))
+        told.usage_error = parser.error
+        compile_options(told)
+    except (WrongOptions, ValueError) as error:
+        raise BoardFailed(f"{link.name}: its firmware tells options that it may not, or wrong ones: {error}") from None
+    if len(told.node) > 1:
+        raise BoardFailed(f"{link.name}: its firmware tells of {len(told.node)} nodes in one network")
+    return told
+
+
+def _with_told(
+    args: argparse.Namespace, parser: argparse.ArgumentParser, told: argparse.Namespace
+) -> argparse.Namespace | None:
+    """The command line's options, the others as the firmware was made; None if it was made with others than given."""
+    own = argparse.Namespace(**vars(told))
+    for name in ("node", "outputs", "rename"):
+        if getattr(args, name):
+            setattr(own, name, [])  # or those given would be added to those told
+    parser.parse_args(args.words, own)
+    if any(getattr(own, name) != value for name, value in vars(told).items()):
+        return None
+    own.usage_error = args.usage_error
+    return own
+
+
+def _board_json(port: str, verified: Sequence[OnBoard], rejected: Sequence[str], passed: bool) -> str:
+    models = [
+        {
+            "model": each.model,
+            "firmware": asdict(each.identity),
+            "cases": each.verification.cases,
+            "outputs": each.verification.outputs,
+            "differing": each.verification.differing,
+            **asdict(each.verification),
+        }
+        for each in verified
+    ]
+    return json.dumps({"passed": passed, "port": port, "rejected": list(rejected), "models": models}, indent=2)

@@ -14,6 +14,7 @@ from qcgen.errors import printable, shortened
 if TYPE_CHECKING:
     from qcgen.report import NodeReport
     from qcgen.verification import Judgement, Outcome, Verification
+    from qcgen.verification.on_board import BoardVerification, Identity
 
 
 @dataclass(frozen=True)
@@ -209,3 +210,66 @@ def _steps(results: Sequence[Verification]) -> list[str]:
     wrong = sum(node.wrong is not None for node in nodes)
     text = f"steps of {counted(len(nodes), 'other node')}: {number(wrong)} wrong on {counted(inputs, 'input')}"
     return [f"{text}; driven to {number(sides)} of {number(sides_of)} sides" if sides_of else text]
+
+
+# Verifications on a board.
+
+
+@dataclass(frozen=True)
+class OnBoard:
+    """A model whose code ran on the board."""
+
+    model: str
+    identity: Identity
+    verification: BoardVerification
+
+
+def board_detail(port: str, subject: OnBoard) -> str:
+    """A verification for people."""
+    verification, nodes = subject.verification, len(subject.verification.times)
+    rows = [(each.group, number(each.cases), differ(each)) for each in verification.outcomes]
+    parts = [
+        f"{printable(subject.model)} on the board at {printable(port)}, {counted(nodes, 'node')}",
+        f"firmware: {printable(subject.identity.options)}",
+        f"reference: the arithmetic of {verification.reference}",
+        table(("inputs", "cases", "result"), rows, right=("cases",)),
+        *_skipped(verification),
+        _times(verification),
+        *_differences(verification),
+        *judges([verification.judge]),
+        f"total: {number(verification.differing)} of {number(verification.outputs)} outputs differ"
+        f" ({counted(verification.cases, 'case')})",
+    ]
+    return "\n".join(parts)
+
+
+def _skipped(verification: BoardVerification) -> list[str]:
+    if not verification.skipped:
+        return []
+    names = ", ".join(map(printable, verification.skipped))
+    return [f"not compared, as either of two codes is right: {names}"]
+
+
+def _times(verification: BoardVerification) -> str:
+    total = sum(each.ticks for each in verification.times)
+    rows = [
+        (each.node, number(each.ticks), f"{each.ticks / total:.1%}" if total else "-") for each in verification.times
+    ]
+    rows.append(("all", number(total), ""))
+    return table(("node", "ticks", "share"), rows, right=("ticks", "share"), names=("node",))
+
+
+def _differences(verification: BoardVerification) -> list[str]:
+    """What differs, the first node or output of each kind; or how many hashes were the reference's."""
+    wrong, first, nodes = verification.wrong, verification.first, len(verification.times)
+    found = []
+    if first is not None:
+        found.append(f"first difference: {printable(str(first))}")
+    if wrong is not None:
+        where = f"of {wrong.group} case {wrong.case}"
+        found.append(f"first node that differs: {printable(wrong.node)} ({wrong.operator}), {where}")
+    else:
+        hashed = verification.hashed
+        rest = "" if hashed == nodes else f"; of {counted(nodes - hashed, 'float node')} only the tables"
+        found.append(f"hashes: none differs; compared are the tables and outputs of {counted(hashed, 'node')}{rest}")
+    return found

@@ -13,11 +13,10 @@ import numpy as np
 from qcgen.artifact import Artifact
 from qcgen.check import check, well_formed
 from qcgen.chips import chip_of, target_of, target_on
-from qcgen.constant_time import refuse_varying, require_target
 from qcgen.cross import compiled_bytes
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
-from qcgen.fallbacks import refuse_float
+from qcgen.fallbacks import refuse_float, refuse_varying, require_target
 from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate

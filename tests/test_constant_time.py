@@ -19,9 +19,9 @@ from tools import require, require_modules
 
 import qcgen
 from qcgen.cli import main
-from qcgen.constant_time import SAME_STEPS
 from qcgen.emulate import bound, end_feeds, measure
 from qcgen.errors import ModelRejected
+from qcgen.fallbacks import SAME_STEPS
 from qcgen.kernels.epilogue import Output
 from qcgen.render import library
 from qcgen.verification import verify

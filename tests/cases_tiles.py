@@ -9,9 +9,8 @@ from batch import Unit, unit
 from cases import S8, U8, U8S8, Case, integer, quantized
 from cases_arm_dsp import edge, full
 
-from qcgen.kernels import PORTABLE, Kernel
+from qcgen.kernels import PORTABLE, SPEED, Form, Kernel
 from qcgen.kernels.arm_dsp import winograd
-from qcgen.plan.select import SPEED, Form
 
 
 def small(shape, seed):

@@ -17,13 +17,12 @@ from qcgen.ir.context import names_of
 from qcgen.ir.plan import Argument, Call, InArena, Options, Plan, Port, Table
 from qcgen.ir.program import Convert, Operator, Program, Quantize, QuantizedBinary, Softmax, Tensor, inputs_of
 from qcgen.ir.types import Array, DType, Layout
-from qcgen.kernels import KERNELS, Kernel, Prepared, Setting
+from qcgen.kernels import KERNELS, Kernel, Prepared, Setting, select
 from qcgen.kernels.kernel import Order
 from qcgen.library import standard_headers
 from qcgen.plan.arrange import layout_of
 from qcgen.plan.memory import Buffer, place
 from qcgen.plan.names import parameter_names
-from qcgen.plan.select import select
 from qcgen.reference import evaluate_operator
 from qcgen.render import environment, library
 from qcgen.render import render as render_files

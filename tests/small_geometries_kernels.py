@@ -19,7 +19,7 @@ from window_layers import (
 )
 from windows import Axis
 
-from qcgen.plan.select import TRANSFORMING_MORE
+from qcgen.kernels import TRANSFORMING_MORE
 
 M0, M3, M4, M33, M55, RV32 = "cortex-m0", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m55", "rv32imc"
 

@@ -18,9 +18,9 @@ from qcgen.cross import compiled_bytes
 from qcgen.estimate import _compiled, _Text
 from qcgen.estimate import code_bytes as estimated
 from qcgen.ir.plan import FlashUse
+from qcgen.kernels import PAIRED, SIZE, SPEED
 from qcgen.plan.flash import _changes, _Cost, within
 from qcgen.plan.measured import MEASURED
-from qcgen.plan.select import PAIRED, SIZE, SPEED
 from qcgen.render import bodies
 from qcgen.render.c_functions import functions
 from qcgen.verification import verify

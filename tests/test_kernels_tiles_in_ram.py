@@ -14,8 +14,8 @@ from emulated import assert_equals_reference
 from marks import share_at_first
 
 from qcgen.ir.context import names_of
+from qcgen.kernels import TRANSFORMING_MORE
 from qcgen.kernels.arm_dsp import winograd
-from qcgen.plan.select import TRANSFORMING_MORE
 
 
 def far_from_four(_, group):

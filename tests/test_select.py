@@ -5,8 +5,8 @@ import pytest
 from qcgen.cores import TARGETS
 from qcgen.ir.program import Lookup, Tensor
 from qcgen.ir.types import DType, Layout
+from qcgen.kernels import select
 from qcgen.kernels.kernel import Kernel, Setting
-from qcgen.plan.select import select
 
 SETTING = Setting(Layout.CHANNELS_LAST, Layout.CHANNELS_LAST, "size", TARGETS["cortex-m4"])
 X = Tensor("x", DType.INT8, (4,))

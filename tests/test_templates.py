@@ -27,10 +27,9 @@ from row_networks import residual
 
 import qcgen
 from qcgen.ir.context import Context, LayerField, names_of
-from qcgen.kernels import COMMON_NAMES, KERNELS, Kernel
+from qcgen.kernels import COMMON_NAMES, KERNELS, TRANSFORMING_MORE, Kernel
 from qcgen.kernels.arm_dsp.winograd import WINOGRAD_IN_RAM
 from qcgen.kernels.windows import Axis
-from qcgen.plan.select import TRANSFORMING_MORE
 from qcgen.render import environment, templates
 from qcgen.render.model import ModelContext, SelfTestContext, StreamContext
 

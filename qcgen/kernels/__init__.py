@@ -1,8 +1,15 @@
-"""The kernels, in order of preference: the first that serves an operator computes it (``qcgen.plan.select``).
+"""The kernels, in order of preference: the first that serves an operator computes it.
 
 What a kernel leaves to one behind it, because that one is faster, its ``why_not`` says (docs/decisions/0010).
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qcgen.ir.plan import Rejected
+from qcgen.ir.program import Operator
 from qcgen.kernels.arm_dsp.conv import CONV as DSP_CONV
 from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
 from qcgen.kernels.arm_dsp.dense import POINTWISE as DSP_POINTWISE
@@ -152,14 +159,74 @@ __all__ = [
     "ARM_DSP",
     "ARM_MVE",
     "COMMON_NAMES",
+    "FORMS",
     "HOST",
     "KERNELS",
+    "PAIRED",
     "PORTABLE",
     "SCALAR",
+    "SIZE",
+    "SPEED",
+    "TRANSFORMING",
+    "TRANSFORMING_MORE",
     "Constants",
+    "Form",
     "Kernel",
     "Prepared",
     "Scratch",
+    "Selection",
     "Setting",
     "TileWeights",
+    "select",
 ]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen kernel, and why those before it in the list were not chosen."""
+
+    kernel: Kernel
+    rejected: tuple[Rejected, ...]
+
+
+def select(op: Operator, setting: Setting, kernels: Sequence[Kernel], wanted: str = "") -> Selection:
+    """The first kernel whose needs the target meets and that finds no reason against the operator.
+
+    Kernels that need other features than the target has are not mentioned: nothing can be done about them. ``wanted``:
+    the name of one that comes before all others.
+    """
+    rejected: list[Rejected] = []
+    for kernel in sorted(kernels, key=lambda each: each.name != wanted):
+        if not kernel.needs <= setting.features:
+            continue
+        reason = kernel.why_not(op, setting)
+        if reason is None:
+            return Selection(kernel, tuple(rejected))
+        rejected.append(Rejected(kernel.name, reason))
+    raise AssertionError(f"no kernel accepts {op.name}")
+
+
+# What a layer spends flash on: the ways to compile it between --optimize size and speed.
+
+
+@dataclass(frozen=True)
+class Form:
+    """``optimize`` is "size" or "speed".
+
+    ``tile_weights``: where those lie that are transformed for tiles of outputs, in RAM with so much ``tile_scratch``.
+    """
+
+    name: str
+    optimize: str
+    tile_weights: TileWeights = TileWeights.NONE
+    tile_scratch: int = 0
+
+
+SIZE = Form("size", "size")
+PAIRED = Form("paired", "speed")
+TRANSFORMING = Form("transforming", "speed", TileWeights.IN_RAM, 24 * 1024)
+TRANSFORMING_MORE = Form("transforming more", "speed", TileWeights.IN_RAM, 48 * 1024)
+SPEED = Form("speed", "speed", TileWeights.IN_FLASH)
+
+FORMS = (SIZE, PAIRED, TRANSFORMING, TRANSFORMING_MORE, SPEED)
+"""From the least flash to the most, for most layers."""

@@ -27,7 +27,7 @@ from qcgen.ir.plan import (
 )
 from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
 from qcgen.ir.types import DType, Layout
-from qcgen.kernels import KERNELS, Prepared, Setting
+from qcgen.kernels import KERNELS, SIZE, SPEED, Form, Prepared, Setting, select
 from qcgen.options import spelt, two_memories
 from qcgen.plan.arrange import Arranged, boundary_layout, boundary_shape, layout_of, layout_text, steps_of
 from qcgen.plan.functions import FreeStep, Work, free, share
@@ -45,7 +45,6 @@ from qcgen.plan.names import (
     node_names,
     parameter_names,
 )
-from qcgen.plan.select import SIZE, SPEED, Form, select
 from qcgen.plan.sharing import Boundary, bytes_of
 from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import Stored, store, with_copies

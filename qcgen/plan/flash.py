@@ -15,10 +15,10 @@ from math import ceil, inf
 
 from qcgen.errors import ModelRejected, Problem
 from qcgen.ir.plan import FlashUse, Plan
+from qcgen.kernels import FORMS, SIZE, Form
 from qcgen.options import spelt
 from qcgen.plan import Planner
 from qcgen.plan.prices import cycles
-from qcgen.plan.select import FORMS, SIZE, Form
 
 CodeBytes = Callable[[Plan], Sequence[int]]
 """Estimates the code of a plan: of each call, then of the rest."""

@@ -14,7 +14,7 @@ import numpy as np
 from qcgen.ir.context import Context, own
 from qcgen.ir.plan import C_BYTES, Field, SharedFunction
 from qcgen.ir.program import Conv, ConvGeometry, Operator, macs_of
-from qcgen.kernels import KERNELS, Prepared, Setting
+from qcgen.kernels import KERNELS, Prepared, Selection, Setting, select
 from qcgen.kernels.arm_dsp.output import KeptOutput
 from qcgen.kernels.arm_mve.output import MveOutput
 from qcgen.kernels.epilogue import LINE_PARAMETERS, Y_ZERO_POINT, Output
@@ -22,7 +22,6 @@ from qcgen.kernels.fast_output import FastOutput
 from qcgen.kernels.kernel import CommonOutput, SizesPrice
 from qcgen.kernels.text import Described
 from qcgen.plan.names import SHARED
-from qcgen.plan.select import Selection, select
 from qcgen.requantize.lines import MAX_SHIFT
 from qcgen.requantize.of_codes import PairLine
 

@@ -23,7 +23,7 @@ from qcgen.emulate import measure, random_feeds
 from qcgen.errors import ToolMissing
 from qcgen.estimate import operations
 from qcgen.ir.program import inputs_of, macs_of
-from qcgen.plan.select import SIZE, SPEED, TRANSFORMING_MORE
+from qcgen.kernels import SIZE, SPEED, TRANSFORMING_MORE
 from tests.bench.compiling import mcunet, mobilenet_v2
 from tests.bench.whole import DIGITS, MLPERF
 

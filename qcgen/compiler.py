@@ -17,7 +17,6 @@ from qcgen.cross import compiled_bytes
 from qcgen.errors import ModelRejected, Problem
 from qcgen.estimate import code_bytes
 from qcgen.fallbacks import refuse_float, refuse_varying, require_target
-from qcgen.fold_operators import fold_operators
 from qcgen.infer import infer
 from qcgen.intervals import annotate
 from qcgen.ir.graph import Graph
@@ -51,7 +50,7 @@ from qcgen.plan.names import is_prefix, prefix_of
 from qcgen.progress import report_progress
 from qcgen.render import render
 from qcgen.rewrite import rewrite
-from qcgen.simplify import simplify
+from qcgen.simplify import fold_operators, simplify
 from qcgen.simplify.join_tables import join_tables
 from qcgen.simplify.wiring import quantized_io
 from qcgen.tflite import TfliteGraph, lower_tflite, read_tflite, tflite_bytes

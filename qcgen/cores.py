@@ -99,7 +99,7 @@ class Target:
     no emulator is needed; ``cycles`` are those of the core that is emulated. ``loop_bytes`` is what a
     loop that runs again for every pixel may take with --optimize speed. ``constant_wait``: the cycles that its boards
     wait for a byte of constants in flash, about; a copy in RAM of what is read again and again saves them.
-    ``priced_as``: the core whose kernels' prices it takes (``qcgen/plan/measured.py``), where its own are not known.
+    ``priced_as``: the core whose kernels' prices it takes (``qcgen/plan/measured.csv``), where its own are not known.
     """
 
     name: str

@@ -20,7 +20,7 @@ from qcgen.estimate import code_bytes as estimated
 from qcgen.ir.plan import FlashUse
 from qcgen.kernels import PAIRED, SIZE, SPEED
 from qcgen.plan.flash import _changes, _Cost, within
-from qcgen.plan.measured import MEASURED
+from qcgen.plan.prices import MEASURED
 from qcgen.render import bodies
 from qcgen.render.c_functions import functions
 from qcgen.verification import verify

@@ -139,7 +139,7 @@ class Prepared:
     where the inputs with the numbers in ``in_place`` do, if they have its size in bytes, and over the first input at
     the distance that ``access`` allows; None: not over it at all. ``sizes``: what the text of a function for layers of
     several sizes reads from the layer's struct.
-    ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.measured;
+    ``cycles``: what a call takes, about, if the kernel counts better than the numbers of qcgen.plan.prices;
     ``operations``: what its functions become, if it counts better than qcgen.estimate does in their text; ``folded``:
     what calls of the library's functions become for which compilers fold the layer's numbers, by name without the type.
     ``passes``: how often the first table is read from its begin to its end. ``copying``: what the template shows if the

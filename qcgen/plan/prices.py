@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 
 from qcgen.cores import TARGETS
 from qcgen.ir.plan import Call, Plan, Stream, Stretch, TensorMove, Turn
 from qcgen.ir.program import Movement, Operator, Resize, Transpose, inputs_of, macs_of
-from qcgen.plan.measured import MEASURED, Price
+
+
+@dataclass(frozen=True)
+class Price:
+    """``code``: bytes of an operation in C (qcgen.estimate), gcc -O2. Cycles: ``per_mac`` for each multiply-add, and
+    ``per_element`` for each element of the larger input and of the output.
+    """
+
+    code: float
+    per_mac: float
+    per_element: float
+
+
+def _measured() -> dict[str, dict[tuple[str, str], Price]]:
+    found: dict[str, dict[tuple[str, str], Price]] = {}
+    lines = files("qcgen.plan").joinpath("measured.csv").read_text(encoding="utf-8").splitlines()
+    for core, kernel, optimize, *numbers in csv.reader(lines[1:]):
+        found.setdefault(core, {})[kernel, optimize] = Price(*map(float, numbers))
+    return found
+
+
+MEASURED = _measured()
+"""By core, and by the kernel and what it is compiled for; ``python -m tests.bench.prices`` writes the file."""
 
 ANY_KERNEL = Price(code=2.5, per_mac=4.0, per_element=20.0)
 """Of a kernel that was not measured on the core: the order of size of the others."""

@@ -1,4 +1,4 @@
-"""Bytes of an operation in C and cycles of each kernel, counted on emulated cores: writes qcgen/plan/measured.py.
+"""Bytes of an operation in C and cycles of each kernel, counted on emulated cores: writes qcgen/plan/measured.csv.
 
 Built with gcc -O2, each layer with functions of its own, for size and for speed.
 """
@@ -39,25 +39,8 @@ CORES = {
 ONLY_TRANSFORMING = {"arm_dsp/winograd_in_ram"}
 """Kernels that neither --optimize size nor speed chooses, but --flash."""
 
-DOCUMENT = Path(__file__).parents[2] / "qcgen" / "plan" / "measured.py"
-HEAD = '''"""Measured numbers of each kernel; ``python -m tests.bench.prices`` writes this file."""
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Price:
-    """``code``: bytes of an operation in C (qcgen.estimate), gcc -O2. Cycles: ``per_mac`` for each multiply-add, and
-    ``per_element`` for each element of the larger input and of the output.
-    """
-
-    code: float
-    per_mac: float
-    per_element: float
-
-
-MEASURED: dict[str, dict[tuple[str, str], Price]] = {
-'''
+DOCUMENT = Path(__file__).parents[2] / "qcgen" / "plan" / "measured.csv"
+HEAD = "core,kernel,optimize,code,per_mac,per_element"
 
 
 @dataclass(frozen=True)
@@ -107,19 +90,17 @@ def layers(target: str, core: str) -> Iterator[Layer]:
 
 
 def rows(core: str) -> Iterator[str]:
-    """The numbers of a core, as Python."""
+    """The numbers of a core, in lines of the file."""
     found: dict[tuple[str, str], list[Layer]] = defaultdict(list)
     for target in CORES[core]:
         known = set(found)
         for layer in layers(target, core):
             if (layer.kernel, layer.optimize) not in known:
                 found[layer.kernel, layer.optimize].append(layer)
-    yield f'    "{core}": {{'
     for (kernel, optimize), own in sorted(found.items()):
         code = fitted([[layer.operations] for layer in own], [layer.code for layer in own])
         time = fitted([[layer.macs, layer.elements] for layer in own], [layer.cycles for layer in own])
-        yield f'        ("{kernel}", "{optimize}"): Price({code[0]:.2f}, {time[0]:.2f}, {time[1]:.2f}),'
-    yield "    },"
+        yield f"{core},{kernel},{optimize},{code[0]:.2f},{time[0]:.2f},{time[1]:.2f}"
 
 
 def fitted(features: list[list[float]], counts: list[int]) -> list[float]:
@@ -145,11 +126,11 @@ def main() -> None:
     args = parser.parse_args()
     if args.write and args.core:
         parser.error("--write needs all cores")
-    parts = []
+    lines = [HEAD]
     for core in args.core or CORES:
-        parts += rows(core)
-        print(*parts[-1:], file=sys.stderr)
-    text = HEAD + "\n".join(parts) + "\n}\n"
+        lines += rows(core)
+        print(lines[-1], file=sys.stderr)
+    text = "\n".join(lines) + "\n"
     print(text)
     if args.write:
         DOCUMENT.write_text(text, encoding="utf-8")

@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x536f92d7
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x53732aa8
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -182,6 +182,12 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_add_odd_
 #endif
 }
 
+/* The lower half of a pair, a sum of bytes of int8_t or of uint8_t. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_half_s8(int32_t pair)
+{
+    return (int16_t)pair;
+}
+
 /* The int8 that is nearest to a number (SSAT, which shifts its operand in the same instruction). */
 static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate_s8(int32_t value)
 {
@@ -192,6 +198,74 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate
 #else
     return value < -128 ? -128 : value > 127 ? 127 : value;
 #endif
+}
+
+/* Images whose channels lie side by side, and where their means go, in elements; `start` is that of a sum. */
+struct sum_and_mean_cortex_m4_dsp_means {
+    int32_t batch, channels, pixels, x_image, y_image, y_channel, start;
+};
+
+/* Stores what becomes of a sum at some distance from y. */
+typedef void sum_and_mean_cortex_m4_dsp_means_store(int32_t sum, void *y, int32_t at);
+
+/* Widens four channels of a pixel and adds them in pairs. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_pixel_s8(const int8_t *pixel, int32_t *even,
+    int32_t *odd)
+{
+    const int32_t word = sum_and_mean_cortex_m4_dsp_load_word(pixel);
+
+    *even = sum_and_mean_cortex_m4_dsp_add_even_s8(*even, word);
+    *odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(*odd, word);
+}
+
+/* Adds up to 256 pixels to four sums: so many fit the 16 bits of half a pair. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_add_s8(
+    const int8_t *pixel, int32_t pixels, int32_t channels, int32_t *restrict sums)
+{
+    int32_t even = 0, odd = 0;
+
+    for (int32_t i = 0; i < pixels / 4; i++) {
+        sum_and_mean_cortex_m4_dsp_means_pixel_s8(pixel, &even, &odd);
+        sum_and_mean_cortex_m4_dsp_means_pixel_s8(pixel + channels, &even, &odd);
+        sum_and_mean_cortex_m4_dsp_means_pixel_s8(pixel + 2 * channels, &even, &odd);
+        sum_and_mean_cortex_m4_dsp_means_pixel_s8(pixel + 3 * channels, &even, &odd);
+        pixel += 4 * channels;
+    }
+    SUM_AND_MEAN_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < pixels % 4; i++) {
+        sum_and_mean_cortex_m4_dsp_means_pixel_s8(pixel + i * channels, &even, &odd);
+    }
+    sums[0] += sum_and_mean_cortex_m4_dsp_half_s8(even);
+    sums[1] += sum_and_mean_cortex_m4_dsp_half_s8(odd);
+    sums[2] += sum_and_mean_cortex_m4_dsp_half_s8(even >> 16);
+    sums[3] += sum_and_mean_cortex_m4_dsp_half_s8(odd >> 16);
+}
+
+/* The means of each channel of each image. The last four end with the pixel: some may be computed a second time. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_s8(
+    const struct sum_and_mean_cortex_m4_dsp_means *layer, const int8_t *x, void *y,
+    sum_and_mean_cortex_m4_dsp_means_store *store)
+{
+    const int32_t channels = layer->channels, last = (layer->pixels - 1) % 256 + 1;
+
+    for (int32_t n = 0; n < layer->batch; n++) {
+        for (int32_t quad = 0; quad < channels; quad += 4) {
+            const int32_t c = channels % 4 ? sum_and_mean_cortex_m4_smaller(quad, channels - 4) : quad;
+            const int32_t at = n * layer->y_image + c * layer->y_channel;
+            const int8_t *pixel = x + n * layer->x_image + c;
+            int32_t sums[4] = { layer->start, layer->start, layer->start, layer->start };
+
+            for (int32_t done = 0; done < layer->pixels - last; done += 256) {
+                sum_and_mean_cortex_m4_dsp_means_add_s8(pixel, 256, channels, sums);
+                pixel += 256 * channels;
+            }
+            sum_and_mean_cortex_m4_dsp_means_add_s8(pixel, last, channels, sums);
+            store(sums[0], y, at); /* four calls: in a loop there is one, which gcc -Os inlines before it unrolls */
+            store(sums[1], y, at + layer->y_channel);
+            store(sums[2], y, at + 2 * layer->y_channel);
+            store(sums[3], y, at + 3 * layer->y_channel);
+        }
+    }
 }
 
 /* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
@@ -438,62 +512,20 @@ SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static int8_t sum_and_mean_cortex_m4_y_requanti
     return (int8_t)sum_and_mean_cortex_m4_bounded(code, -128, 127);
 }
 
+/* sum_and_mean_cortex_m4_y: stores the code of a sum. */
+static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_y_store(int32_t sum, void *y, int32_t at)
+{
+    ((int8_t *)y)[at] = sum_and_mean_cortex_m4_y_requantize(sum);
+}
+
 /* y: QLinearGlobalAveragePool of 35 pixels. */
 SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
 {
-    enum {
-        BATCH = 1, CHANNELS = 6, X_IMAGE = 210, Y_IMAGE = 6, Y_CHANNEL = 1,
-        START = 700, FOURS = 8
+    SUM_AND_MEAN_CORTEX_M4_CONST_ATTR static const struct sum_and_mean_cortex_m4_dsp_means layer = {
+        .batch = 1, .channels = 6, .pixels = 35, .x_image = 210, .y_image = 6, .y_channel = 1, .start = 700,
     };
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t quad = 0; quad < CHANNELS; quad += 4) {
-            /* The last four end with the pixel; some of them are computed a second time. */
-            const int32_t c = quad < CHANNELS - 4 ? quad : CHANNELS - 4;
-            const int8_t *pixel = x + n * X_IMAGE + c;
-            int8_t *const out = y + n * Y_IMAGE + c * Y_CHANNEL;
-            int32_t sum0 = START;
-            int32_t sum1 = START;
-            int32_t sum2 = START;
-            int32_t sum3 = START;
-            int32_t even = 0;
-            int32_t odd = 0;
-            int32_t word;
-
-            for (int32_t i = 0; i < FOURS; i++) { /* four pixels */
-                word = sum_and_mean_cortex_m4_dsp_load_word(pixel);
-                even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-                odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-                word = sum_and_mean_cortex_m4_dsp_load_word(pixel + CHANNELS);
-                even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-                odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-                word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 2 * CHANNELS);
-                even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-                odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-                word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 3 * CHANNELS);
-                even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-                odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-                pixel += 4 * CHANNELS;
-            }
-            word = sum_and_mean_cortex_m4_dsp_load_word(pixel);
-            even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-            odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-            word = sum_and_mean_cortex_m4_dsp_load_word(pixel + CHANNELS);
-            even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-            odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-            word = sum_and_mean_cortex_m4_dsp_load_word(pixel + 2 * CHANNELS);
-            even = sum_and_mean_cortex_m4_dsp_add_even_s8(even, word);
-            odd = sum_and_mean_cortex_m4_dsp_add_odd_s8(odd, word);
-            sum0 += (int16_t)even;
-            sum1 += (int16_t)odd;
-            sum2 += (int16_t)(even >> 16);
-            sum3 += (int16_t)(odd >> 16);
-            out[0] = sum_and_mean_cortex_m4_y_requantize(sum0);
-            out[Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum1);
-            out[2 * Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum2);
-            out[3 * Y_CHANNEL] = sum_and_mean_cortex_m4_y_requantize(sum3);
-        }
-    }
+    sum_and_mean_cortex_m4_dsp_means_s8(&layer, x, y, sum_and_mean_cortex_m4_y_store);
 }
 
 SUM_AND_MEAN_CORTEX_M4_CODE_ATTR void sum_and_mean_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

@@ -227,6 +227,17 @@ static QCGEN_INLINE int32_t qcgen_dsp_add_odd_u8(int32_t pair, int32_t word)
 #endif
 }
 
+/* The lower half of a pair, a sum of bytes of int8_t or of uint8_t. */
+static QCGEN_INLINE int32_t qcgen_dsp_half_s8(int32_t pair)
+{
+    return (int16_t)pair;
+}
+
+static QCGEN_INLINE int32_t qcgen_dsp_half_u8(int32_t pair)
+{
+    return (uint16_t)pair;
+}
+
 /* The pair of the lower halves of two words (PKHBT, which gcc 12 does not find). */
 static QCGEN_INLINE int32_t qcgen_dsp_pair(int32_t low, int32_t high)
 {

@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import GlobalAveragePool, Int64s, IntegerLstm, MatMul, Operator, QuantizedBinary, RoundOnce
 from qcgen.ir.types import DType
 from qcgen.kernels.binary import PairFunction, binary_nest, prepare_binary, why_no_binary
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.pooling import ROW_BY_ROW, image_of, pixels_of, prepare_mean, why_no_mean
 from qcgen.kernels.products import (
     Matrices,
     ProductCodes,
@@ -152,8 +152,8 @@ QUANTIZED_BINARY = Kernel(
 )
 
 
-QUAD = 4  # channels in a word, and pixels at a time
-RUN = 64  # times four pixels, whose sums fit 16 bits: 256 times -128 or 255
+QUAD = 4  # channels in a word
+MEANS_OPERATIONS = 95.0  # that the library's function becomes
 
 
 @dataclass(frozen=True)
@@ -162,17 +162,11 @@ class GlobalAveragePoolContext(Context):
 
     template: ClassVar[str] = "kernels/arm_dsp/global_average_pool.c.jinja"
 
-    image: MeanImage
-    start: int  # of a sum of codes
+    layer: Struct
     output: Output
-    x_kind: str  # how the names of instructions end that read x
-    half_type: str  # of C, of a sum in half a word
-    fours: int  # times four pixels
-    run: int  # times four pixels whose sums fit half a word
-    is_long: bool  # there are more than one such run
-    collects_at_end: bool  # halves hold sums behind the last run
-    rest: range  # pixels behind the fours
-    has_odd_channels: bool  # fours leave channels over
+    x_kind: str  # how the names of functions end that read x
+    x_type: str  # of C
+    y_type: str  # of C
 
 
 def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
@@ -198,23 +192,17 @@ def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, GlobalAveragePool)
     assert op.requantize is not None, "float32 is refused"
     mean = prepare_mean(op, op.requantize, setting)
-    is_unsigned = op.x.dtype is DType.UINT8
-    kind = "u8" if is_unsigned else "s8"
+    image = image_of(op, setting)
+    places = ("batch", "channels", "pixels", "x_image", "y_image", "y_channel")
+    numbers = {name: getattr(image, name) for name in places} | {"start": mean.start}
     context = GlobalAveragePoolContext(
-        image=image_of(op, setting),
-        start=mean.start,
+        layer=Struct("dsp_means", (), numbers),
         output=mean.output,
-        x_kind=kind,
-        half_type="uint16_t" if is_unsigned else "int16_t",
-        fours=op.pixels // QUAD,
-        run=RUN,
-        is_long=op.pixels > QUAD * RUN,
-        collects_at_end=op.pixels <= QUAD * RUN or op.pixels % QUAD != 0,
-        rest=range(op.pixels % QUAD),
-        has_odd_channels=op.x.shape[op.channel_axis] % QUAD != 0,
+        x_kind="u8" if op.x.dtype is DType.UINT8 else "s8",
+        x_type=op.x.dtype.c,
+        y_type=op.y.dtype.c,
     )
-    constants = mean.constants
-    return Prepared(constants, context, (), mean.certificate)
+    return Prepared(mean.constants, context, (), mean.certificate, folded={"dsp_means": MEANS_OPERATIONS})
 
 
 GLOBAL_AVERAGE_POOL = Kernel(

@@ -22,17 +22,10 @@ NETWORKS = {each.title: each for each in (DIGITS[0], *MLPERF[:2])}
 WHOLE = "network"
 
 ABOVE: dict[tuple[str, str], Mapping[str, float]] = {
-    ("cortex-m0", "digits, int8"): {
-        "scalar/conv": 1.08,
-        "portable/quantized_binary": 1.24,
-    },
-    ("cortex-m0", "ResNet8"): {"portable/quantized_binary": 1.24, "portable/softmax": 1.06},
+    ("cortex-m0", "digits, int8"): {"scalar/conv": 1.08},
+    ("cortex-m0", "ResNet8"): {"portable/softmax": 1.06},
     ("cortex-m0", "keyword spotting"): {"portable/softmax": 1.08},
-    ("cortex-m3", "digits, int8"): {
-        "scalar/depthwise": 1.07,
-        "portable/quantized_binary": 1.08,
-    },
-    ("cortex-m3", "ResNet8"): {"portable/quantized_binary": 1.08},
+    ("cortex-m3", "digits, int8"): {"scalar/depthwise": 1.07},
     ("cortex-m3", "keyword spotting"): {"scalar/depthwise": 1.07},
     ("cortex-m4", "digits, int8"): {"arm_dsp/depthwise_direct": 1.08},
     ("cortex-m4", "ResNet8"): {"arm_dsp/conv": 1.06},

@@ -42,6 +42,7 @@ class QuantizedBinaryContext(Context):
 
     function: PairFunction
     nest: LoopNest  # the loops over the elements of y
+    ends_at_zero: bool  # its only loop does, which needs no register for the end
 
 
 def why_not_quantized_binary(op: Operator, _setting: Setting) -> str | None:
@@ -53,7 +54,8 @@ def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
-    context = QuantizedBinaryContext(found.function, found.nest)
+    is_flat = found.nest.contiguous and not found.nest.outer and not found.function.constant
+    context = QuantizedBinaryContext(found.function, found.nest, ends_at_zero=is_flat and setting.target.is_small)
     return Prepared(found.constants, context, (), found.certificate, found.in_place)
 
 

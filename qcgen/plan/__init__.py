@@ -25,7 +25,7 @@ from qcgen.ir.plan import (
     View,
     table_at,
 )
-from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of
+from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of, require_sizes
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, SIZE, SPEED, Form, Prepared, Setting, select
 from qcgen.options import spelt, two_memories
@@ -46,7 +46,6 @@ from qcgen.plan.names import (
     parameter_names,
 )
 from qcgen.plan.sharing import Boundary, bytes_of
-from qcgen.plan.sizes import require_sizes
 from qcgen.plan.storage import Stored, store, with_copies
 from qcgen.plan.stream import alone, fit, stream_of
 from qcgen.plan.stream.choose import Chain

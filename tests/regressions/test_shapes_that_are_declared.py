@@ -11,10 +11,9 @@ from qdq import Chain
 import qcgen
 from qcgen import ModelRejected
 from qcgen.ir.plan import Options
-from qcgen.ir.program import Program, Reshape, Slice, Tensor
+from qcgen.ir.program import Program, Reshape, Slice, Tensor, require_sizes
 from qcgen.ir.types import DType
 from qcgen.plan import plan
-from qcgen.plan.sizes import require_sizes
 from qcgen.verification import verify
 
 

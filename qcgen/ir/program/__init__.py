@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from qcgen.ir.program.elementwise import (
     Between,
@@ -78,7 +80,7 @@ from qcgen.ir.program.reduction import (
     ZeroPointCorrection,
     products_at_once,
 )
-from qcgen.ir.types import Array
+from qcgen.ir.types import Array, Layout
 
 __all__ = [
     "BLOCK",
@@ -159,6 +161,7 @@ __all__ = [
     "joined_of",
     "macs_of",
     "products_at_once",
+    "require_sizes",
     "run_time_scales",
     "with_inputs",
 ]
@@ -309,3 +312,184 @@ class Program:
         kept = {name for state in self.states for name in (state.read, state.written)}
         inputs, outputs = (tuple(t for t in ends if t.name not in kept) for ends in (self.inputs, self.outputs))
         return inputs, outputs
+
+
+# The last guard in front of the C: what the operators say of sizes agrees, so that no index leaves its tensor.
+
+
+def require_sizes(operators: Iterable[Operator]) -> None:
+    """Raises AssertionError for an operator that would read or write outside of its tensors.
+
+    ``check`` refuses models that lead there, in their own words; this holds for whatever it overlooks.
+    """
+    for op in operators:
+        if not _agrees(op):
+            raise AssertionError(f"the sizes of {op.name!r} ({op.op_type}) contradict each other")
+
+
+def _agrees(op: Operator) -> bool:
+    match op:
+        case Reshape():
+            return op.x.size == op.y.size and op.x.dtype is op.y.dtype
+        case Transpose():
+            return sorted(op.perm) == [*range(len(op.x.shape))] and op.y.shape == tuple(op.x.shape[i] for i in op.perm)
+        case Embedding():
+            return op.y.shape == op.x.shape + op.table.shape[1:]
+        case Concat():
+            return _is_joined(op)
+        case Slice():
+            return _reads_inside(op)
+        case Pad():
+            return _holds(op)
+        case Resize():
+            return len(op.places) == len(op.x.shape) == len(op.y.shape) and all(
+                len(places) == length and min(places) >= 0 and max(places) < size
+                for places, length, size in zip(op.places, op.y.shape, op.x.shape, strict=True)
+            )
+        case QuantizedBinary() | FloatBinary():
+            return _broadcast(op.a.shape, op.b.shape) == op.y.shape
+        case Select():
+            return _broadcast(*(x.shape for x in op.xs)) == op.y.shape
+        case MatMul():
+            return _is_product(op)
+        case Conv() | OrionConv() | MaxPool() | AveragePool():
+            return _slides_inside(op)
+        case GlobalAveragePool():
+            return op.x.size == op.y.size * op.pixels
+        case Reduce():
+            return _is_reduced(op, op.axes)
+        case Recurrent():
+            return _is_sequence(op)
+        case IntegerLstm():
+            return _is_integer_sequence(op)
+        case Extremes():
+            return op.y.shape == (2,)
+        case DynamicParameter():
+            return op.x.shape == (2,) and op.y.shape == ()
+        case ZeroPointCorrection():
+            taken = tuple(map(len, op.places))
+            return op.x.shape == op.y.shape == taken and all(
+                min(places) >= 0 and max(places) < size for places, size in zip(op.places, op.sums.shape, strict=True)
+            )
+        case Interpolate():
+            return _is_interpolated(op)
+        case ArgMax():
+            return _is_reduced(op, (op.axis,))
+        case TopK():
+            found, y = op.y.shape[op.axis], op.y.shape
+            return y == (*op.x.shape[: op.axis], found, *op.x.shape[op.axis + 1 :]) and found <= op.x.shape[op.axis]
+        case GatherElements():
+            return op.places.shape == op.y.shape and _reaches(op.axis, op.x.shape, op.y.shape)
+        case _:
+            return op.x.shape == op.y.shape
+
+
+def _is_interpolated(op: Interpolate) -> bool:
+    """Whether every place of y lies among those of x."""
+    axes = zip((op.down, op.across), op.x.shape[1:3], op.y.shape[1:3], strict=True)
+    return (op.x.shape[0], op.x.shape[3]) == (op.y.shape[0], op.y.shape[3]) and all(
+        len(by.first) == len(by.part) == length
+        and all(0 <= first < size - (part > 0) for first, part in zip(by.first, by.part, strict=True))
+        for by, size, length in axes
+    )
+
+
+def _is_joined(op: Concat) -> bool:
+    """Whether the parts fill the whole, and differ along the axis only."""
+    whole = list(op.y.shape)
+    whole[op.axis] = sum(x.shape[op.axis] for x in op.xs if len(x.shape) == len(whole))
+    rests = {x.shape[: op.axis] + x.shape[op.axis + 1 :] for x in (*op.xs, op.y)}
+    return tuple(whole) == op.y.shape and len(rests) == 1
+
+
+def _reads_inside(op: Slice) -> bool:
+    """Whether the first and the last element of every axis are x's."""
+    if not len(op.x.shape) == len(op.y.shape) == len(op.starts) == len(op.steps):
+        return False
+    axes = zip(op.starts, op.steps, op.y.shape, op.x.shape, strict=True)
+    return all(
+        0 <= place < size for first, step, length, size in axes for place in (first, first + (length - 1) * step)
+    )
+
+
+def _holds(op: Pad) -> bool:
+    """Whether x lies inside y."""
+    if not len(op.x.shape) == len(op.y.shape) == len(op.before):
+        return False
+    axes = zip(op.before, op.x.shape, op.y.shape, strict=True)
+    return all(before >= 0 and before + size <= length for before, size, length in axes)
+
+
+def _reaches(axis: int, x: tuple[int, ...], y: tuple[int, ...]) -> bool:
+    """Whether y has x's axes, and none longer but this one."""
+    return len(x) == len(y) and all(b <= a for place, (a, b) in enumerate(zip(x, y, strict=True)) if place != axis)
+
+
+def _is_reduced(op: Reduce | ArgMax, axes: tuple[int, ...]) -> bool:
+    """Whether y has every axis of x that stays, with or without those that go."""
+    rank = len(op.x.shape)
+    if not all(0 <= axis < rank for axis in axes) or sorted(set(axes)) != list(axes):
+        return False
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(op.x.shape))
+    return op.y.shape in (kept, tuple(op.x.shape[axis] for axis in range(rank) if axis not in axes))
+
+
+def _is_integer_sequence(op: IntegerLstm) -> bool:
+    """Whether weights, biases and states have the sizes of one another."""
+    gates, units, inputs = op.weights.codes.shape
+    batch, steps = op.x.shape[:2]
+    return (
+        (gates, inputs) == (4, *op.x.shape[2:])
+        and op.state_weights.codes.shape == (4, units, units)
+        and op.weights.bias.shape == op.state_weights.bias.shape == (4, units)
+        and (op.h.shape, op.c.shape, op.y.shape) == ((batch, units), (batch, 2 * units), (batch, steps + 2, units))
+    )
+
+
+def _is_sequence(op: Recurrent) -> bool:
+    """Whether weights, biases and states have the sizes of one another."""
+    directions, gates, units, inputs = op.weights.codes.shape
+    state = (directions, op.x.shape[1], units)
+    return (
+        len(op.x.shape) == 3
+        and op.x.shape[2] == inputs
+        and op.y.shape == (op.rows, *state)
+        and op.state_weights.codes.shape == (directions, gates, units, units)
+        and op.bias.shape == (directions, gates, units)
+        and (op.state_bias is None or op.state_bias.shape == (directions, units))
+        and len(op.reverses) == directions
+        and all(given is None or given.shape == state for given in (op.initial_h, op.initial_c))
+    )
+
+
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+
+
+def _is_product(op: MatMul) -> bool:
+    """Whether the matrices fit each other and the result."""
+    if min(len(op.a.shape), len(op.b.shape)) < 2 or op.a.shape[-1] != op.b.shape[-2]:
+        return False
+    batch = _broadcast(op.a.shape[:-2], op.b.shape[:-2])
+    return batch is not None and op.y.shape == (*batch, op.a.shape[-2], op.b.shape[-1])
+
+
+def _slides_inside(op: Conv | OrionConv | MaxPool | AveragePool) -> bool:
+    """Whether the tensors have the sizes of the geometry, which kernels go by."""
+    g = op.geometry
+    x, y = (g.batch, g.in_channels, *g.input), (g.batch, g.out_channels, *g.output)
+    if isinstance(op, Conv | OrionConv) and op.weights.shape != (g.out_channels, g.group_in, *g.kernel):
+        return False
+    return _is(op.x, x) and _is(op.y, y)
+
+
+def _is(tensor: Tensor, sizes: tuple[int, ...]) -> bool:
+    """Whether an image has these sizes: batch, channels, spatial axes; matrices need only hold as many numbers."""
+    if tensor.layout is None:
+        return tensor.size == int(np.prod(sizes, dtype=object))
+    if tensor.layout is Layout.CHANNELS_LAST:
+        return tensor.shape == (sizes[0], *sizes[2:], sizes[1])
+    return tensor.shape == sizes

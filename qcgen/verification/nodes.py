@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -287,9 +286,6 @@ def _viewed(view: Arranged, x: Array) -> Array:
 
 # A generated file made ready for that: nodes can be called one by one, output steps show their sums.
 
-_OUTPUT_STEP = re.compile(r"(\w+)_(requantize|line|code|is_near_tie|scaled|codes|closeness)")
-"""The names of output functions: which function of a node, and what it does."""
-
 _KINDS = {
     ("requantize", "int32_t acc"): "code",
     ("line", "int32_t acc"): "code",
@@ -338,21 +334,21 @@ def _with_nodes(
 
 def _showing(plan: Plan, source: str, shown: Mapping[str, str]) -> tuple[str, frozenset[str]]:
     """The source with a function behind each output function, and the symbols of nodes that test for ties."""
-    symbols = {_function_of(call) for call in plan.calls}
+    steps = {f"{symbol}_{what}": (symbol, what) for symbol in map(_function_of, plan.calls) for what, _ in _KINDS}
     template = environment().get_template("verify/shown.c.jinja")
     tested, found_of = set(), set()
 
     def followed(function: CFunction) -> str:
-        named = _OUTPUT_STEP.fullmatch(function.name)
-        if named is None or named[1] not in symbols:
+        if function.name not in steps:
             return function.text
+        symbol, what = steps[function.name]
         own = [parameter for parameter in function.parameters if not parameter.endswith(" *layer")]
-        kind = _KINDS.get((named[2], own[0].removeprefix(f"{plan.prefix}_")))
+        kind = _KINDS.get((what, own[0].removeprefix(f"{plan.prefix}_")))
         if kind is None:
             return function.text
-        found_of.add(named[1])
+        found_of.add(symbol)
         if kind in _TESTS:
-            tested.add(named[1])
+            tested.add(symbol)
         text = template.render(
             name=function.name,
             kind=kind,

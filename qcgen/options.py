@@ -240,6 +240,9 @@ DETAIL = (
     Option("quiet", Switch(), "-q --quiet", "", "print the last lines only, which sum up"),
     Option("verbose", Switch(), "-v --verbose", "", "print what is proved, all kernels rejected, all columns, too"),
 )
+FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
+"""Whose metadata a package can have."""
+
 BANNER = Option("banner", Text(), "--banner", "FILE",
     "text for the head of each C file, such as a copyright or a line SPDX-License-Identifier")
 FORCE = Option("force", Switch(), "--force", "", "overwrite files that qcgen did not generate, too")

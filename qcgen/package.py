@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from qcgen.artifact import Artifact
 from qcgen.cores import TARGETS
 from qcgen.ir.plan import Plan
+from qcgen.options import FORMATS
 from qcgen.render import filled
 from qcgen.render.c_text import one_line, thousands
 from qcgen.render.interface import usage
@@ -63,10 +64,6 @@ def bill_of_materials(plan: Plan, files: Mapping[str, str], vendor: str, release
 
 def _hash(text: str) -> str:
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
-"""Whose metadata a package can have."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from models import qlinear_conv, random_weights
 from tools import program, require
 
 import qcgen
-from qcgen.package import FORMATS, package
+from qcgen.options import FORMATS
+from qcgen.package import package
 from qcgen.write import write_files
 
 DIGITS = Path(__file__).parent / "data" / "digits" / "digits_qop_s8.onnx"

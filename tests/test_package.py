@@ -10,8 +10,8 @@ from packages import DIGITS, digits, files_in, misfits, tiny
 
 import qcgen
 from qcgen.cli import main
-from qcgen.cli import package as command
-from qcgen.package import FORMATS, Release, package
+from qcgen.options import FORMATS
+from qcgen.package import Release, package
 
 SAMPLE = {f"zephyr/samples/self_test/{name}" for name in ("CMakeLists.txt", "prj.conf", "sample.yaml", "src/main.c")}
 OWN_FILES = {
@@ -204,7 +204,3 @@ def test_a_rejected_model_writes_nothing(tmp_path, capsys):
     assert main(["package", str(DIGITS), str(tmp_path / "broken.onnx"), "-o", str(tmp_path / "out")]) == 1
     assert "broken.onnx cannot be compiled" in capsys.readouterr().err
     assert not tmp_path.joinpath("out").exists()
-
-
-def test_the_command_knows_the_formats_that_there_are():
-    assert command.FORMATS == FORMATS

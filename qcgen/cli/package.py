@@ -7,12 +7,9 @@ import json
 import re
 
 from qcgen.cli.options import add_compile_options, add_options
-from qcgen.options import BANNER, FORCE, Option, Text
+from qcgen.options import BANNER, FORCE, FORMATS, Option, Text
 
 SUMMARY = "turn models into packages for CMake, Meson, Zephyr, ESP-IDF, PlatformIO, Arduino, CMSIS-Pack"
-
-FORMATS = ("cmake", "meson", "zephyr", "esp-idf", "platformio", "arduino", "cmsis-pack")
-"""Repeats what qcgen.package says, which would import numpy; a test compares."""
 
 _VENDOR = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")

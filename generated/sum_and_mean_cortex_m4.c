@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x53732aa8
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x0262da45
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -222,6 +222,7 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_pixel
 static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_add_s8(
     const int8_t *pixel, int32_t pixels, int32_t channels, int32_t *restrict sums)
 {
+    const int32_t left = pixels % 4;
     int32_t even = 0, odd = 0;
 
     for (int32_t i = 0; i < pixels / 4; i++) {
@@ -232,7 +233,7 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_add_s
         pixel += 4 * channels;
     }
     SUM_AND_MEAN_CORTEX_M4_UNROLLED
-    for (int32_t i = 0; i < pixels % 4; i++) {
+    for (int32_t i = 0; i < left; i++) {
         sum_and_mean_cortex_m4_dsp_means_pixel_s8(pixel + i * channels, &even, &odd);
     }
     sums[0] += sum_and_mean_cortex_m4_dsp_half_s8(even);

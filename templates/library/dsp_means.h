@@ -26,6 +26,7 @@ static QCGEN_INLINE void qcgen_dsp_means_pixel_s8(const int8_t *pixel, int32_t *
 static QCGEN_INLINE void qcgen_dsp_means_add_s8(
     const int8_t *pixel, int32_t pixels, int32_t channels, int32_t *restrict sums)
 {
+    const int32_t left = pixels % 4;
     int32_t even = 0, odd = 0;
 
     for (int32_t i = 0; i < pixels / 4; i++) {
@@ -36,7 +37,7 @@ static QCGEN_INLINE void qcgen_dsp_means_add_s8(
         pixel += 4 * channels;
     }
     QCGEN_UNROLLED
-    for (int32_t i = 0; i < pixels % 4; i++) {
+    for (int32_t i = 0; i < left; i++) {
         qcgen_dsp_means_pixel_s8(pixel + i * channels, &even, &odd);
     }
     sums[0] += qcgen_dsp_half_s8(even);

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from zlib import crc32
 
@@ -31,36 +31,71 @@ _IDS = re.compile(r"^.*_(?:HEADER|WEIGHTS)_ID .*$", re.MULTILINE)
 _DTYPES = {"float": "<f4", "double": "<f8"}
 
 
-def tables(plan: Plan) -> list[Table]:
+def _tables(plan: Plan) -> list[Table]:
     """The tables in the order of the block: those with the largest elements first, so that no byte lies between."""
     found = [table for call in plan.calls for table in call.tables]
     return sorted(found, key=lambda table: -C_BYTES[table.c_type])
 
 
-def padding(plan: Plan) -> int:
+def _padding(tables: Iterable[Table]) -> int:
     """The bytes behind the last table."""
-    return -sum(table.bytes for table in tables(plan)) % ALIGN
+    return -sum(table.bytes for table in tables) % ALIGN
 
 
-def size(plan: Plan) -> int:
-    """The bytes of the block."""
-    return HEAD_BYTES + sum(table.bytes for table in tables(plan)) + padding(plan)
-
-
-def member(plan: Plan, table: Table) -> str:
+def _member(plan: Plan, table: Table) -> str:
     """What the struct calls a table."""
     return table.symbol.removeprefix(f"{plan.prefix}_")
 
 
-def content(plan: Plan) -> bytes:
+def _content(plan: Plan) -> bytes:
     """What follows the head, numbers as the cores have them: the lowest byte first."""
-    parts = [table.values.astype(_dtype(table.c_type)).tobytes() for table in tables(plan)]
-    return b"".join(parts) + bytes(padding(plan))
+    tables = _tables(plan)
+    parts = [table.values.astype(_dtype(table.c_type)).tobytes() for table in tables]
+    return b"".join(parts) + bytes(_padding(tables))
+
+
+@dataclass(frozen=True)
+class BlockContext:
+    """What the templates show of the block of weights."""
+
+    file: str  # its name
+    magic: tuple[int, ...]
+    version: int
+    head: int  # bytes of it
+    bytes: int  # of all
+    align: int
+    crc: str  # a literal of C
+    sha256: tuple[int, ...]  # of the model
+    tables: tuple[Table, ...]
+    members: Mapping[str, str]  # the struct's, by the tables' symbols
+    nodes: Mapping[str, str]  # whose they are, by the same
+    padding: int  # bytes behind the last one
+
+
+def block_context(plan: Plan) -> BlockContext | None:
+    """The same of a plan, None if tables are not apart."""
+    if plan.options.weights is None:
+        return None
+    tables, inside = _tables(plan), _content(plan)
+    return BlockContext(
+        file=plan.options.weights,
+        magic=tuple(MAGIC),
+        version=VERSION,
+        head=HEAD_BYTES,
+        bytes=HEAD_BYTES + len(inside),
+        align=ALIGN,
+        crc=f"0x{crc32(inside):08x}",
+        sha256=tuple(bytes.fromhex(plan.sha256)),
+        tables=tuple(tables),
+        members={table.symbol: _member(plan, table) for table in tables},
+        nodes={table.symbol: call.op.name for call in plan.calls for table in call.tables},
+        padding=_padding(tables),
+    )
 
 
 def block(plan: Plan, fits: int) -> bytes:
     """All bytes of the block; ``fits`` is the id of the code."""
-    inside = content(plan)
+    inside = _content(plan)
     numbers = (VERSION, fits, HEAD_BYTES + len(inside), crc32(inside))
     head = MAGIC + b"".join(each.to_bytes(4, "little") for each in numbers) + bytes.fromhex(plan.sha256)
     return head + inside

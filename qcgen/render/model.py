@@ -6,18 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
-from zlib import crc32
 
 from qcgen.arithmetic import meant_text
 from qcgen.cores import TARGETS
 from qcgen.ir.context import Context
-from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, Table, TensorMove, View
+from qcgen.ir.plan import Argument, Call, InArena, KeptState, Plan, Port, Step, Stream, TensorMove, View
 from qcgen.ir.self_test import ADDEND, FACTOR, SelfTest, SelfTestInput
 from qcgen.ir.types import DType
 from qcgen.library import standard_headers
 from qcgen.options import OPTIONS
 from qcgen.plan.names import STATE, accessor_names
-from qcgen.render import block
+from qcgen.render.block import BlockContext, block_context
 from qcgen.render.c_text import one_line, place, real
 from qcgen.render.head import Proof, certificate, memory, overlap_place, summary
 from qcgen.render.interface import (
@@ -136,7 +135,7 @@ def model_context(
         test=test,
         numbers=numbers(plan),
         has_tables=test is not None and any(call.tables for call in plan.calls),
-        block=_block(plan),
+        block=block_context(plan),
         weights_id=weights_id,
         is_small=len(plan.calls) < 2**10 and all(t.bytes < 2**22 for call in plan.calls for t in call.tables),
     )
@@ -151,44 +150,6 @@ def _headers(plan: Plan, test: SelfTest | None, texts: Sequence[str]) -> tuple[s
         "string.h": bool(plan.streams or plan.moves or plan.states),
     }
     return tuple(sorted({*standard_headers(texts), *(name for name, is_used in also.items() if is_used)}))
-
-
-@dataclass(frozen=True)
-class BlockContext:
-    """What the templates show of the block of weights."""
-
-    file: str  # its name
-    magic: tuple[int, ...]
-    version: int
-    head: int  # bytes of it
-    bytes: int  # of all
-    align: int
-    crc: str  # a literal of C
-    sha256: tuple[int, ...]  # of the model
-    tables: tuple[Table, ...]
-    members: Mapping[str, str]  # the struct's, by the tables' symbols
-    nodes: Mapping[str, str]  # whose they are, by the same
-    padding: int  # bytes behind the last one
-
-
-def _block(plan: Plan) -> BlockContext | None:
-    if plan.options.weights is None:
-        return None
-    tables = block.tables(plan)
-    return BlockContext(
-        file=plan.options.weights,
-        magic=tuple(block.MAGIC),
-        version=block.VERSION,
-        head=block.HEAD_BYTES,
-        bytes=block.size(plan),
-        align=block.ALIGN,
-        crc=f"0x{crc32(block.content(plan)):08x}",
-        sha256=tuple(bytes.fromhex(plan.sha256)),
-        tables=tuple(tables),
-        members={table.symbol: block.member(plan, table) for table in tables},
-        nodes={table.symbol: call.op.name for call in plan.calls for table in call.tables},
-        padding=block.padding(plan),
-    )
 
 
 @dataclass(frozen=True)

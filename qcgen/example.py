@@ -14,8 +14,7 @@ from qcgen.options import OPTIONS
 from qcgen.protocol import MOST_BYTES, VERSION
 from qcgen.render import filled
 from qcgen.render.c_text import one_line
-from qcgen.render.interface import usage, variable
-from qcgen.render.model import option_words
+from qcgen.render.model import option_words, usage, variable
 from qcgen.version import __version__
 
 STACK_BYTES = 16384

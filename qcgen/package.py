@@ -14,8 +14,7 @@ from qcgen.ir.plan import Plan
 from qcgen.options import FORMATS
 from qcgen.render import filled
 from qcgen.render.c_text import one_line, thousands
-from qcgen.render.interface import usage
-from qcgen.render.model import options_text
+from qcgen.render.model import options_text, usage
 from qcgen.version import __version__
 
 # The bill of materials of a package: a file of CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json).

@@ -35,8 +35,7 @@ from qcgen.render.c_text import (
     thousands,
     uint32,
 )
-from qcgen.render.interface import hashing
-from qcgen.render.model import accessors, model_context, self_test_context, stream_context
+from qcgen.render.model import accessors, hashing, model_context, self_test_context, stream_context
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""

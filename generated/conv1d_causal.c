@@ -15,9 +15,11 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x650577f9
+#if CONV1D_CAUSAL_HEADER_ID != 0xac17d312
 #error "conv1d_causal.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef CONV1D_CAUSAL_CONST_ATTR
 #define CONV1D_CAUSAL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -51,10 +53,26 @@ struct conv1d_causal_arena_behind {
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define CONV1D_CAUSAL_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define CONV1D_CAUSAL_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV1D_CAUSAL_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV1D_CAUSAL_INLINE CONV1D_CAUSAL_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define CONV1D_CAUSAL_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV1D_CAUSAL_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV1D_CAUSAL_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -70,6 +88,91 @@ static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_bounded(int32_t value, int32_t
 static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct conv1d_causal_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *conv1d_causal_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_spatial_find(const struct conv1d_causal_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    CONV1D_CAUSAL_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_walk(const struct conv1d_causal_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, conv1d_causal_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        CONV1D_CAUSAL_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        CONV1D_CAUSAL_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_window(const struct conv1d_causal_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, conv1d_causal_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (conv1d_causal_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            CONV1D_CAUSAL_MOVED(x);
+        }
+        conv1d_causal_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        conv1d_causal_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
@@ -104,68 +207,29 @@ static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, i
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t conv1d_causal_conv1_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-CONV1D_CAUSAL_CODE_ATTR static void conv1d_causal_conv1_inside(const int8_t *restrict x,
-    conv1d_causal_conv1_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static CONV1D_CAUSAL_INLINE void *conv1d_causal_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 16, /* from tap to tap: dilation times the step of the image */
-        ROW = 4 /* elements that lie side by side in the image */
-    };
+    conv1d_causal_conv1_tap *taps = to;
 
-    for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-        const int8_t *row = x + kx * TAP_STEP_WIDTH;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = (conv1d_causal_conv1_tap)(row[i] + 128);
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (conv1d_causal_conv1_tap)padding
+            : (conv1d_causal_conv1_tap)(((const int8_t *)x)[place + i] + 128);
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-CONV1D_CAUSAL_CODE_ATTR static void conv1d_causal_conv1_border(const int8_t *restrict x, int32_t ox,
-    conv1d_causal_conv1_tap *restrict taps)
-{
-    enum {
-        IN_WIDTH = 24, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 4,
-        PAD_WIDTH = 8, STEP_WIDTH = 4,
-        IN_CHANNELS = 4, PADDING = 131
-    };
-
-    for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-        const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-        if (ix < 0 || ix >= IN_WIDTH) {
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = PADDING;
-            }
-        } else {
-            const int8_t *const pixel = x + ix * STEP_WIDTH;
-
-            for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                *taps++ = (conv1d_causal_conv1_tap)(pixel[c] + 128);
-            }
-        }
-    }
-}
+CONV1D_CAUSAL_CONST_ATTR static const struct conv1d_causal_spatial conv1d_causal_conv1_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 4, .row = 4, .x_bytes = 1, .in = {1, 1, 1, 24}, .out = {1, 1, 1, 24},
+    .kernel = {1, 1, 1, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 4}, .pad = {0, 0, 0, 8}, .step = {0, 0, 0, 4},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *restrict x, int32_t pixel,
     conv1d_causal_conv1_tap *restrict taps)
 {
-    enum {
-        STRIDE_WIDTH = 1, PAD_WIDTH = 8, STEP_WIDTH = 4,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_WIDTH = 8, BEYOND_WIDTH = 24
-    };
-    const int32_t ox = pixel;
-
-    if (ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        conv1d_causal_conv1_inside(x, taps);
-    } else {
-        conv1d_causal_conv1_border(x, ox, taps);
-    }
+    conv1d_causal_spatial_window(&conv1d_causal_conv1_windows, x, pixel, 131, taps, conv1d_causal_conv1_copy);
 }
 
 /* conv1: QLinearConv, kernel 3, stride 1, padding 8 to 0, dilation 4. */

@@ -15,9 +15,11 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xb05ed55a
+#if CONV3D_HEADER_ID != 0xb632fa55
 #error "conv3d.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef CONV3D_CONST_ATTR
 #define CONV3D_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -51,10 +53,26 @@ struct conv3d_arena_behind {
 #define CONV3D_NOINLINE CONV3D_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define CONV3D_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define CONV3D_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV3D_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV3D_INLINE CONV3D_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define CONV3D_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV3D_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV3D_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -70,6 +88,90 @@ static CONV3D_INLINE int32_t conv3d_bounded(int32_t value, int32_t low, int32_t 
 static CONV3D_INLINE int32_t conv3d_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct conv3d_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *conv3d_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static CONV3D_INLINE int32_t conv3d_spatial_find(const struct conv3d_spatial *w, int32_t pixel, int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    CONV3D_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static CONV3D_INLINE void conv3d_spatial_walk(const struct conv3d_spatial *w, const void *x, const int32_t *begin,
+    int32_t padding, void *taps, conv3d_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        CONV3D_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        CONV3D_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static CONV3D_INLINE void conv3d_spatial_window(const struct conv3d_spatial *w, const void *x, int32_t pixel,
+    int32_t padding, void *taps, conv3d_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (conv3d_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            CONV3D_MOVED(x);
+        }
+        conv3d_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        conv3d_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* conv3d_conv1: weights [3 channels][2 input channels][2 planes][3 rows][3 columns]. */
@@ -106,91 +208,29 @@ static CONV3D_INLINE int8_t conv3d_conv1_requantize(int32_t acc, int32_t m)
 /* A copied element: 0 to 255. */
 typedef uint8_t conv3d_conv1_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-CONV3D_CODE_ATTR static void conv3d_conv1_inside(const uint8_t *restrict x, conv3d_conv1_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static CONV3D_INLINE void *conv3d_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        IN_CHANNELS = 2, STEP_CHANNEL = 120,
-        KERNEL_DEPTH = 2, TAP_STEP_DEPTH = 30, /* from tap to tap: dilation times the step of the image */
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 6,
-        ROW = 3 /* elements that lie side by side in the image */
-    };
+    conv3d_conv1_tap *taps = to;
 
-    for (int32_t c = 0; c < IN_CHANNELS; c++) {
-        for (int32_t kz = 0; kz < KERNEL_DEPTH; kz++) {
-            for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-                const uint8_t *row = x + c * STEP_CHANNEL + kz * TAP_STEP_DEPTH + ky * TAP_STEP_HEIGHT;
-
-                for (int32_t i = 0; i < ROW; i++) {
-                    *taps++ = row[i];
-                }
-            }
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (conv3d_conv1_tap)padding : ((const uint8_t *)x)[place + i];
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-CONV3D_CODE_ATTR static void conv3d_conv1_border(const uint8_t *restrict x, int32_t oz, int32_t oy, int32_t ox,
-    conv3d_conv1_tap *restrict taps)
-{
-    enum {
-        IN_DEPTH = 4, KERNEL_DEPTH = 2, STRIDE_DEPTH = 1, DILATION_DEPTH = 1,
-        PAD_DEPTH = 0, STEP_DEPTH = 30,
-        IN_HEIGHT = 5, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 1, STEP_HEIGHT = 6,
-        IN_WIDTH = 6, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 1,
-        IN_CHANNELS = 2, STEP_CHANNEL = 120, PADDING = 128
-    };
-
-    for (int32_t c = 0; c < IN_CHANNELS; c++) {
-        for (int32_t kz = 0; kz < KERNEL_DEPTH; kz++) {
-            const int32_t iz = oz * STRIDE_DEPTH + kz * DILATION_DEPTH - PAD_DEPTH;
-
-            for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-                const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-                for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-                    const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-                    const int outside = iz < 0 || iz >= IN_DEPTH
-                        || iy < 0 || iy >= IN_HEIGHT
-                        || ix < 0 || ix >= IN_WIDTH;
-                    const int32_t place = c * STEP_CHANNEL + iz * STEP_DEPTH + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                    *taps++ = (conv3d_conv1_tap)(outside ? PADDING : x[place]);
-                }
-            }
-        }
-    }
-}
+CONV3D_CONST_ATTR static const struct conv3d_spatial conv3d_conv1_windows = {
+    .planes = 2, .plane_step = 120, .pixel = 1, .row = 3, .x_bytes = 1, .in = {1, 4, 5, 6}, .out = {1, 4, 5, 6},
+    .kernel = {1, 2, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
+    .step = {0, 30, 6, 1},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV3D_NOINLINE static void conv3d_conv1_window(const uint8_t *restrict x, int32_t pixel,
     conv3d_conv1_tap *restrict taps)
 {
-    enum {
-        STRIDE_DEPTH = 1, PAD_DEPTH = 0, STEP_DEPTH = 30,
-        OUT_HEIGHT = 5, STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 6,
-        OUT_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 1,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_DEPTH = 0, BEYOND_DEPTH = 3,
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 4,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5
-    };
-    const int32_t oz = pixel / (OUT_HEIGHT * OUT_WIDTH);
-    const int32_t oy = pixel / OUT_WIDTH % OUT_HEIGHT;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oz >= INSIDE_DEPTH && oz < BEYOND_DEPTH
-        && oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT
-        && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oz * STRIDE_DEPTH - PAD_DEPTH) * STEP_DEPTH;
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        conv3d_conv1_inside(x, taps);
-    } else {
-        conv3d_conv1_border(x, oz, oy, ox, taps);
-    }
+    conv3d_spatial_window(&conv3d_conv1_windows, x, pixel, 128, taps, conv3d_conv1_copy);
 }
 
 /* conv1: QLinearConv, kernel 2x3x3, stride 1x1x1, padding 0x1x1 to 1x1x1. */

@@ -15,10 +15,11 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0xcb69735b
+#if CONV_HOST_HEADER_ID != 0x6de3dc25
 #error "conv_host.h was not generated together with this file"
 #endif
 
+#include <stddef.h>
 #include <string.h>
 
 #ifndef CONV_HOST_CONST_ATTR
@@ -53,10 +54,26 @@ struct conv_host_arena_behind {
 #define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define CONV_HOST_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define CONV_HOST_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define CONV_HOST_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define CONV_HOST_INLINE CONV_HOST_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define CONV_HOST_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV_HOST_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV_HOST_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -72,6 +89,90 @@ static CONV_HOST_INLINE int32_t conv_host_bounded(int32_t value, int32_t low, in
 static CONV_HOST_INLINE int32_t conv_host_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct conv_host_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *conv_host_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static CONV_HOST_INLINE int32_t conv_host_spatial_find(const struct conv_host_spatial *w, int32_t pixel, int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    CONV_HOST_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static CONV_HOST_INLINE void conv_host_spatial_walk(const struct conv_host_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, conv_host_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        CONV_HOST_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        CONV_HOST_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static CONV_HOST_INLINE void conv_host_spatial_window(const struct conv_host_spatial *w, const void *x, int32_t pixel,
+    int32_t padding, void *taps, conv_host_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (conv_host_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            CONV_HOST_MOVED(x);
+        }
+        conv_host_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        conv_host_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* An instruction adds four products of bytes to each int32 of a vector: VPDPBUSD on x86 with VNNI, whose taps are
@@ -365,76 +466,28 @@ static CONV_HOST_INLINE int8_t conv_host_conv1_requantize(int32_t acc, int32_t m
     return (int8_t)conv_host_bounded(code, -128, 127);
 }
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-CONV_HOST_CODE_ATTR static void conv_host_conv1_inside(const int8_t *restrict x, uint8_t *restrict taps)
+/* Copies taps that lie side by side. */
+static CONV_HOST_INLINE void *conv_host_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        ROW = 12 /* elements that lie side by side in the image */
-    };
+    uint8_t *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = (uint8_t)(row[i] ^ CONV_HOST_DOT_S8);
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] ^ CONV_HOST_DOT_S8);
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-CONV_HOST_CODE_ATTR static void conv_host_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
-    uint8_t *restrict taps)
-{
-    enum {
-        IN_HEIGHT = 6, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 1, STEP_HEIGHT = 24,
-        IN_WIDTH = 6, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 4,
-        IN_CHANNELS = 4, PADDING = (uint8_t)(CONV_HOST_DOT_S8 ^ -12)
-    };
-
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = PADDING;
-                }
-            } else {
-                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = (uint8_t)(pixel[c] ^ CONV_HOST_DOT_S8);
-                }
-            }
-        }
-    }
-}
+CONV_HOST_CONST_ATTR static const struct conv_host_spatial conv_host_conv1_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = {1, 1, 6, 6}, .out = {1, 1, 6, 6},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
+    .step = {0, 0, 24, 4},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV_HOST_NOINLINE static void conv_host_conv1_window(const int8_t *restrict x, int32_t pixel, uint8_t *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 24,
-        OUT_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 4,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 5,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        conv_host_conv1_inside(x, taps);
-    } else {
-        conv_host_conv1_border(x, oy, ox, taps);
-    }
+    conv_host_spatial_window(&conv_host_conv1_windows, x, pixel, CONV_HOST_DOT_S8 ^ -12, taps, conv_host_conv1_copy);
 }
 
 /* The outputs of some channels of a pixel, from m on. */

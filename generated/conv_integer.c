@@ -13,9 +13,11 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x81a62525
+#if CONV_INTEGER_HEADER_ID != 0x37921f07
 #error "conv_integer.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef CONV_INTEGER_CONST_ATTR
 #define CONV_INTEGER_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -49,6 +51,113 @@ struct conv_integer_arena_behind {
 #define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define CONV_INTEGER_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define CONV_INTEGER_MOVED(pointer)
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define CONV_INTEGER_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define CONV_INTEGER_INLINE CONV_INTEGER_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define CONV_INTEGER_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define CONV_INTEGER_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define CONV_INTEGER_UNROLLED
+#endif
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct conv_integer_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *conv_integer_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static CONV_INTEGER_INLINE int32_t conv_integer_spatial_find(const struct conv_integer_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    CONV_INTEGER_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static CONV_INTEGER_INLINE void conv_integer_spatial_walk(const struct conv_integer_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, conv_integer_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        CONV_INTEGER_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        CONV_INTEGER_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static CONV_INTEGER_INLINE void conv_integer_spatial_window(const struct conv_integer_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, conv_integer_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (conv_integer_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            CONV_INTEGER_MOVED(x);
+        }
+        conv_integer_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        conv_integer_spatial_walk(w, x, begin, padding, taps, copy);
+    }
+}
+
 /* conv_integer_conv1: weights [4 channels][2 input channels][3 rows][3 columns], less their zero point. */
 CONV_INTEGER_CONST_ATTR static const int8_t conv_integer_conv1_weights[4 * 18] = {
      35,  -9,  24, -57, -35,   5,   1,  -4,  -9,   6,  -3,  15,   1,   4,   8,  90,  23,  -4,
@@ -65,44 +174,29 @@ CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_bias[4] = {
 /* A copied element: 0 to 255. */
 typedef uint8_t conv_integer_conv1_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-CONV_INTEGER_CODE_ATTR static void conv_integer_conv1_inside(const uint8_t *restrict x,
-    conv_integer_conv1_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static CONV_INTEGER_INLINE void *conv_integer_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        GROUP_IN = 2, STEP_CHANNEL = 36,
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 12, /* from tap to tap: dilation times the step of the image */
-        KERNEL_WIDTH = 3, TAP_STEP_WIDTH = 2,
-        ROW = 1 /* elements that lie side by side in the image */
-    };
+    conv_integer_conv1_tap *taps = to;
 
-    for (int32_t c = 0; c < GROUP_IN; c++) {
-        for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-            for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-                const uint8_t *row = x + c * STEP_CHANNEL + ky * TAP_STEP_HEIGHT + kx * TAP_STEP_WIDTH;
-
-                for (int32_t i = 0; i < ROW; i++) {
-                    *taps++ = row[i];
-                }
-            }
-        }
+    (void)padding, (void)is_outside; /* no window reaches beyond the image */
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = ((const uint8_t *)x)[place + i];
     }
+    return taps;
 }
+
+CONV_INTEGER_CONST_ATTR static const struct conv_integer_spatial conv_integer_conv1_windows = {
+    .planes = 2, .plane_step = 36, .pixel = 1, .row = 1, .x_bytes = 1, .in = {1, 1, 6, 6}, .out = {1, 1, 2, 2},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 2, 2}, .pad = {0, 0, 0, 0}, .step = {0, 0, 6, 1},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restrict x, int32_t pixel,
     conv_integer_conv1_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 6,
-        OUT_WIDTH = 2, STRIDE_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-    x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-    conv_integer_conv1_inside(x, taps);
+    conv_integer_spatial_window(&conv_integer_conv1_windows, x, pixel, 100, taps, conv_integer_conv1_copy);
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */

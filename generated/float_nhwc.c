@@ -10,9 +10,11 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x7b85a4f3
+#if FLOAT_NHWC_HEADER_ID != 0x18959a9e
 #error "float_nhwc.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef FLOAT_NHWC_CONST_ATTR
 #define FLOAT_NHWC_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -44,6 +46,12 @@ struct float_nhwc_arena_behind {
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR __attribute__((noinline))
 #else
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define FLOAT_NHWC_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define FLOAT_NHWC_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -94,6 +102,91 @@ FLOAT_NHWC_CODE_ATTR static inline float float_nhwc_float_hard_sigmoid(float val
     const float share = float_nhwc_rounded(alpha * value) + beta;
 
     return share < 0.0f ? 0.0f : share > 1.0f ? 1.0f : share;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct float_nhwc_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *float_nhwc_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static FLOAT_NHWC_INLINE int32_t float_nhwc_spatial_find(const struct float_nhwc_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    FLOAT_NHWC_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static FLOAT_NHWC_INLINE void float_nhwc_spatial_walk(const struct float_nhwc_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, float_nhwc_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        FLOAT_NHWC_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        FLOAT_NHWC_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static FLOAT_NHWC_INLINE void float_nhwc_spatial_window(const struct float_nhwc_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, float_nhwc_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (float_nhwc_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            FLOAT_NHWC_MOVED(x);
+        }
+        float_nhwc_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        float_nhwc_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* Numbers of a convolution of floating point, distances in elements. */
@@ -275,76 +368,28 @@ FLOAT_NHWC_CONST_ATTR static const float float_nhwc_conv1_bias[4] = {
       0.5f, -0.25f, 0.125f,   0.0f,
 };
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_inside(const float *restrict x, float *restrict taps)
+/* Copies taps that lie side by side. */
+static FLOAT_NHWC_INLINE void *float_nhwc_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 18, /* from tap to tap: dilation times the step of the image */
-        ROW = 9 /* elements that lie side by side in the image */
-    };
+    float *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const float *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = row[i];
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (float)padding : ((const float *)x)[place + i];
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds 0.0f. */
-FLOAT_NHWC_CODE_ATTR static void float_nhwc_conv1_border(const float *restrict x, int32_t oy, int32_t ox,
-    float *restrict taps)
-{
-    enum {
-        IN_HEIGHT = 6, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 1, STEP_HEIGHT = 18,
-        IN_WIDTH = 6, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 3,
-        IN_CHANNELS = 3
-    };
-
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = 0.0f;
-                }
-            } else {
-                const float *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = pixel[c];
-                }
-            }
-        }
-    }
-}
+FLOAT_NHWC_CONST_ATTR static const struct float_nhwc_spatial float_nhwc_conv1_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 4, .in = {1, 1, 6, 6}, .out = {1, 1, 6, 6},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
+    .step = {0, 0, 18, 3},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 FLOAT_NHWC_NOINLINE static void float_nhwc_conv1_window(const float *restrict x, int32_t pixel, float *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 18,
-        OUT_WIDTH = 6, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 3,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 5,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 5
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        float_nhwc_conv1_inside(x, taps);
-    } else {
-        float_nhwc_conv1_border(x, oy, ox, taps);
-    }
+    float_nhwc_spatial_window(&float_nhwc_conv1_windows, x, pixel, 0, taps, float_nhwc_conv1_copy);
 }
 
 /* What becomes of a sum. */

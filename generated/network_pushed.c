@@ -43,10 +43,11 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x92545460
+#if NETWORK_PUSHED_HEADER_ID != 0xe6ae5dad
 #error "network_pushed.h was not generated together with this file"
 #endif
 
+#include <stddef.h>
 #include <string.h>
 
 #ifndef NETWORK_PUSHED_CONST_ATTR
@@ -81,10 +82,26 @@ struct network_pushed_arena_behind {
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define NETWORK_PUSHED_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define NETWORK_PUSHED_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define NETWORK_PUSHED_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define NETWORK_PUSHED_INLINE NETWORK_PUSHED_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define NETWORK_PUSHED_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define NETWORK_PUSHED_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define NETWORK_PUSHED_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -100,6 +117,91 @@ static NETWORK_PUSHED_INLINE int32_t network_pushed_bounded(int32_t value, int32
 static NETWORK_PUSHED_INLINE int32_t network_pushed_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct network_pushed_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *network_pushed_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static NETWORK_PUSHED_INLINE int32_t network_pushed_spatial_find(const struct network_pushed_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    NETWORK_PUSHED_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static NETWORK_PUSHED_INLINE void network_pushed_spatial_walk(const struct network_pushed_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, network_pushed_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        NETWORK_PUSHED_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        NETWORK_PUSHED_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static NETWORK_PUSHED_INLINE void network_pushed_spatial_window(const struct network_pushed_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, network_pushed_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (network_pushed_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            NETWORK_PUSHED_MOVED(x);
+        }
+        network_pushed_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        network_pushed_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* network_pushed_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -131,78 +233,30 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_stem_requantize(int32_t acc, 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_pushed_stem_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_stem_inside(const int8_t *restrict x,
-    network_pushed_stem_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static NETWORK_PUSHED_INLINE void *network_pushed_stem_copy(const void *x, int32_t place, int32_t count,
+    int32_t padding, int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
-        ROW = 6 /* elements that lie side by side in the image */
-    };
+    network_pushed_stem_tap *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = (network_pushed_stem_tap)(row[i] + 128);
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (network_pushed_stem_tap)padding
+            : (network_pushed_stem_tap)(((const int8_t *)x)[place + i] + 128);
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_stem_border(const int8_t *restrict x, int32_t oy, int32_t ox,
-    network_pushed_stem_tap *restrict taps)
-{
-    enum {
-        IN_HEIGHT = 3, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 0, STEP_HEIGHT = 16,
-        IN_WIDTH = 8, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 2,
-        IN_CHANNELS = 2, PADDING = 123
-    };
-
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = PADDING;
-                }
-            } else {
-                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = (network_pushed_stem_tap)(pixel[c] + 128);
-                }
-            }
-        }
-    }
-}
+NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pushed_stem_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 8},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
+    .step = {0, 0, 16, 2},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_stem_window(const int8_t *restrict x, int32_t pixel,
     network_pushed_stem_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 16,
-        OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 2,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 1,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        network_pushed_stem_inside(x, taps);
-    } else {
-        network_pushed_stem_border(x, oy, ox, taps);
-    }
+    network_pushed_spatial_window(&network_pushed_stem_windows, x, pixel, 123, taps, network_pushed_stem_copy);
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
@@ -284,78 +338,30 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_branch_requantize(int32_t acc
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_pushed_branch_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_branch_inside(const int8_t *restrict x,
-    network_pushed_branch_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static NETWORK_PUSHED_INLINE void *network_pushed_branch_copy(const void *x, int32_t place, int32_t count,
+    int32_t padding, int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        ROW = 9 /* elements that lie side by side in the image */
-    };
+    network_pushed_branch_tap *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = (network_pushed_branch_tap)(row[i] + 128);
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (network_pushed_branch_tap)padding
+            : (network_pushed_branch_tap)(((const int8_t *)x)[place + i] + 128);
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_branch_border(const int8_t *restrict x, int32_t oy, int32_t ox,
-    network_pushed_branch_tap *restrict taps)
-{
-    enum {
-        IN_HEIGHT = 3, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        IN_WIDTH = 8, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 3,
-        IN_CHANNELS = 3, PADDING = 0
-    };
-
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = PADDING;
-                }
-            } else {
-                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = (network_pushed_branch_tap)(pixel[c] + 128);
-                }
-            }
-        }
-    }
-}
+NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pushed_branch_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 8},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
+    .step = {0, 0, 24, 3},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_branch_window(const int8_t *restrict x, int32_t pixel,
     network_pushed_branch_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 3,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 1,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        network_pushed_branch_inside(x, taps);
-    } else {
-        network_pushed_branch_border(x, oy, ox, taps);
-    }
+    network_pushed_spatial_window(&network_pushed_branch_windows, x, pixel, 0, taps, network_pushed_branch_copy);
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
@@ -462,78 +468,30 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_last_requantize(int32_t acc, 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_pushed_last_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_last_inside(const int8_t *restrict x,
-    network_pushed_last_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static NETWORK_PUSHED_INLINE void *network_pushed_last_copy(const void *x, int32_t place, int32_t count,
+    int32_t padding, int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 24, /* from tap to tap: dilation times the step of the image */
-        ROW = 9 /* elements that lie side by side in the image */
-    };
+    network_pushed_last_tap *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = (network_pushed_last_tap)(row[i] + 128);
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (network_pushed_last_tap)padding
+            : (network_pushed_last_tap)(((const int8_t *)x)[place + i] + 128);
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-NETWORK_PUSHED_CODE_ATTR static void network_pushed_last_border(const int8_t *restrict x, int32_t oy, int32_t ox,
-    network_pushed_last_tap *restrict taps)
-{
-    enum {
-        IN_HEIGHT = 3, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        IN_WIDTH = 8, KERNEL_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 3,
-        IN_CHANNELS = 3, PADDING = 108
-    };
-
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = PADDING;
-                }
-            } else {
-                const int8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = (network_pushed_last_tap)(pixel[c] + 128);
-                }
-            }
-        }
-    }
-}
+NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pushed_last_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 4},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
+    .step = {0, 0, 24, 3},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_last_window(const int8_t *restrict x, int32_t pixel,
     network_pushed_last_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 24,
-        OUT_WIDTH = 4, STRIDE_WIDTH = 2, PAD_WIDTH = 1, STEP_WIDTH = 3,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 1,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 4
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        network_pushed_last_inside(x, taps);
-    } else {
-        network_pushed_last_border(x, oy, ox, taps);
-    }
+    network_pushed_spatial_window(&network_pushed_last_windows, x, pixel, 108, taps, network_pushed_last_copy);
 }
 
 /* last: QLinearConv, kernel 3x3, stride 2x2, padding 0x1. */

@@ -36,11 +36,12 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x8ce66cf0
+#if NETWORK_QDQ_HEADER_ID != 0x79f36d7f
 #error "network_qdq.h was not generated together with this file"
 #endif
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #ifndef NETWORK_QDQ_CONST_ATTR
@@ -73,6 +74,12 @@ struct network_qdq_arena_behind {
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define NETWORK_QDQ_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define NETWORK_QDQ_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -266,6 +273,91 @@ static NETWORK_QDQ_INLINE int32_t network_qdq_quantized(float number, float scal
     const float above = quotient > (float)low ? quotient : (float)low;
 
     return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct network_qdq_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *network_qdq_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static NETWORK_QDQ_INLINE int32_t network_qdq_spatial_find(const struct network_qdq_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    NETWORK_QDQ_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static NETWORK_QDQ_INLINE void network_qdq_spatial_walk(const struct network_qdq_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, network_qdq_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        NETWORK_QDQ_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        NETWORK_QDQ_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static NETWORK_QDQ_INLINE void network_qdq_spatial_window(const struct network_qdq_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, network_qdq_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (network_qdq_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            NETWORK_QDQ_MOVED(x);
+        }
+        network_qdq_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        network_qdq_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
@@ -555,78 +647,29 @@ static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32
 /* A copied element: 0 to 255. */
 typedef uint8_t network_qdq_conv_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-NETWORK_QDQ_CODE_ATTR static void network_qdq_conv_inside(const uint8_t *restrict x,
-    network_qdq_conv_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static NETWORK_QDQ_INLINE void *network_qdq_conv_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 16, /* from tap to tap: dilation times the step of the image */
-        ROW = 6 /* elements that lie side by side in the image */
-    };
+    network_qdq_conv_tap *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const uint8_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = row[i];
-        }
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = is_outside != 0 ? (network_qdq_conv_tap)padding : ((const uint8_t *)x)[place + i];
     }
+    return taps;
 }
 
-/* Copies a window that reaches beyond the image; there it holds PADDING, which counts as zero. */
-NETWORK_QDQ_CODE_ATTR static void network_qdq_conv_border(const uint8_t *restrict x, int32_t oy, int32_t ox,
-    network_qdq_conv_tap *restrict taps)
-{
-    enum {
-        IN_HEIGHT = 8, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 1, STEP_HEIGHT = 16,
-        IN_WIDTH = 8, KERNEL_WIDTH = 3, STRIDE_WIDTH = 1, DILATION_WIDTH = 1,
-        PAD_WIDTH = 1, STEP_WIDTH = 2,
-        IN_CHANNELS = 2, PADDING = 120
-    };
-
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-
-            if (iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH) {
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = PADDING;
-                }
-            } else {
-                const uint8_t *const pixel = x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                for (int32_t c = 0; c < IN_CHANNELS; c++) {
-                    *taps++ = pixel[c];
-                }
-            }
-        }
-    }
-}
+NETWORK_QDQ_CONST_ATTR static const struct network_qdq_spatial network_qdq_conv_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 8, 8}, .out = {1, 1, 8, 8},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
+    .step = {0, 0, 16, 2},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict x, int32_t pixel,
     network_qdq_conv_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 1, STEP_HEIGHT = 16,
-        OUT_WIDTH = 8, STRIDE_WIDTH = 1, PAD_WIDTH = 1, STEP_WIDTH = 2,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 1, BEYOND_HEIGHT = 7,
-        INSIDE_WIDTH = 1, BEYOND_WIDTH = 7
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-        x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-        x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-        network_qdq_conv_inside(x, taps);
-    } else {
-        network_qdq_conv_border(x, oy, ox, taps);
-    }
+    network_qdq_spatial_window(&network_qdq_conv_windows, x, pixel, 120, taps, network_qdq_conv_copy);
 }
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */

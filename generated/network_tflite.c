@@ -33,9 +33,11 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xd2228db6
+#if NETWORK_TFLITE_HEADER_ID != 0x42eee52c
 #error "network_tflite.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef NETWORK_TFLITE_CONST_ATTR
 #define NETWORK_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -73,6 +75,12 @@ struct network_tflite_arena_behind {
 #define NETWORK_TFLITE_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_TFLITE_RARELY(condition) (condition)
+#endif
+
+#if defined(__GNUC__)
+#define NETWORK_TFLITE_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define NETWORK_TFLITE_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -128,6 +136,91 @@ static NETWORK_TFLITE_INLINE int32_t network_tflite_multiply_high_add(int32_t ac
 static NETWORK_TFLITE_INLINE int network_tflite_within_guard(int32_t scaled, int32_t shift, uint32_t guard_band)
 {
     return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct network_tflite_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *network_tflite_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_spatial_find(const struct network_tflite_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    NETWORK_TFLITE_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static NETWORK_TFLITE_INLINE void network_tflite_spatial_walk(const struct network_tflite_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, network_tflite_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        NETWORK_TFLITE_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        NETWORK_TFLITE_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static NETWORK_TFLITE_INLINE void network_tflite_spatial_window(const struct network_tflite_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, network_tflite_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (network_tflite_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            NETWORK_TFLITE_MOVED(x);
+        }
+        network_tflite_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        network_tflite_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* What a layer is. */
@@ -265,38 +358,31 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_CONV_2D_0_requantize(int32_t 
 /* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
 typedef uint8_t network_tflite_CONV_2D_0_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-NETWORK_TFLITE_CODE_ATTR static void network_tflite_CONV_2D_0_inside(const int8_t *restrict x,
-    network_tflite_CONV_2D_0_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static NETWORK_TFLITE_INLINE void *network_tflite_CONV_2D_0_copy(const void *x, int32_t place, int32_t count,
+    int32_t padding, int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 12, /* from tap to tap: dilation times the step of the image */
-        ROW = 6 /* elements that lie side by side in the image */
-    };
+    network_tflite_CONV_2D_0_tap *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int8_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = (network_tflite_CONV_2D_0_tap)(row[i] + 128);
-        }
+    (void)padding, (void)is_outside; /* no window reaches beyond the image */
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = (network_tflite_CONV_2D_0_tap)(((const int8_t *)x)[place + i] + 128);
     }
+    return taps;
 }
+
+NETWORK_TFLITE_CONST_ATTR static const struct network_tflite_spatial network_tflite_CONV_2D_0_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 6, 6}, .out = {1, 1, 4, 4},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
+    .step = {0, 0, 12, 2},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0_window(const int8_t *restrict x, int32_t pixel,
     network_tflite_CONV_2D_0_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 12,
-        OUT_WIDTH = 4, STRIDE_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 2
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-    x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-    network_tflite_CONV_2D_0_inside(x, taps);
+    network_tflite_spatial_window(&network_tflite_CONV_2D_0_windows, x, pixel, 116, taps,
+        network_tflite_CONV_2D_0_copy);
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */

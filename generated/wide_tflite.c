@@ -28,9 +28,11 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x57e45b5f
+#if WIDE_TFLITE_HEADER_ID != 0xfb393312
 #error "wide_tflite.h was not generated together with this file"
 #endif
+
+#include <stddef.h>
 
 #ifndef WIDE_TFLITE_CONST_ATTR
 #define WIDE_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -64,10 +66,26 @@ struct wide_tflite_arena_behind {
 #define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define WIDE_TFLITE_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
+#else
+#define WIDE_TFLITE_MOVED(pointer)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define WIDE_TFLITE_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define WIDE_TFLITE_INLINE WIDE_TFLITE_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define WIDE_TFLITE_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define WIDE_TFLITE_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define WIDE_TFLITE_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -111,6 +129,91 @@ WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_integer_tangent(const uint16_t 
         part = (int32_t)table[at] * 256 + (int32_t)(size & 255u) * ((int32_t)table[at + 1u] - (int32_t)table[at]);
     }
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
+}
+
+/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+struct wide_tflite_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *wide_tflite_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static WIDE_TFLITE_INLINE int32_t wide_tflite_spatial_find(const struct wide_tflite_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    WIDE_TFLITE_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+static WIDE_TFLITE_INLINE void wide_tflite_spatial_walk(const struct wide_tflite_spatial *w, const void *x,
+    const int32_t *begin, int32_t padding, void *taps, wide_tflite_spatial_taps *copy)
+{
+    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        WIDE_TFLITE_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        WIDE_TFLITE_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static WIDE_TFLITE_INLINE void wide_tflite_spatial_window(const struct wide_tflite_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, wide_tflite_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (wide_tflite_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        if (w->row <= 3) {
+            WIDE_TFLITE_MOVED(x);
+        }
+        wide_tflite_spatial_walk(w, x, NULL, 0, taps, copy);
+    } else {
+        wide_tflite_spatial_walk(w, x, begin, padding, taps, copy);
+    }
 }
 
 /* What a layer of int16_t codes is. */
@@ -199,38 +302,30 @@ static WIDE_TFLITE_INLINE int16_t wide_tflite_CONV_2D_0_requantize(int32_t acc, 
 /* A copied element. */
 typedef int16_t wide_tflite_CONV_2D_0_tap;
 
-/* Copies a window that lies wholly within the image; x is its first element. */
-WIDE_TFLITE_CODE_ATTR static void wide_tflite_CONV_2D_0_inside(const int16_t *restrict x,
-    wide_tflite_CONV_2D_0_tap *restrict taps)
+/* Copies taps that lie side by side. */
+static WIDE_TFLITE_INLINE void *wide_tflite_CONV_2D_0_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3, TAP_STEP_HEIGHT = 10, /* from tap to tap: dilation times the step of the image */
-        ROW = 6 /* elements that lie side by side in the image */
-    };
+    wide_tflite_CONV_2D_0_tap *taps = to;
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int16_t *row = x + ky * TAP_STEP_HEIGHT;
-
-        for (int32_t i = 0; i < ROW; i++) {
-            *taps++ = row[i];
-        }
+    (void)padding, (void)is_outside; /* no window reaches beyond the image */
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = ((const int16_t *)x)[place + i];
     }
+    return taps;
 }
+
+WIDE_TFLITE_CONST_ATTR static const struct wide_tflite_spatial wide_tflite_CONV_2D_0_windows = {
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 2, .in = {1, 1, 5, 5}, .out = {1, 1, 3, 3},
+    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
+    .step = {0, 0, 10, 2},
+};
 
 /* Copies the window of one output pixel, in the order of the weights. */
 WIDE_TFLITE_NOINLINE static void wide_tflite_CONV_2D_0_window(const int16_t *restrict x, int32_t pixel,
     wide_tflite_CONV_2D_0_tap *restrict taps)
 {
-    enum {
-        STRIDE_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 10,
-        OUT_WIDTH = 3, STRIDE_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 2
-    };
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
-
-    x += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-    x += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-    wide_tflite_CONV_2D_0_inside(x, taps);
+    wide_tflite_spatial_window(&wide_tflite_CONV_2D_0_windows, x, pixel, 0, taps, wide_tflite_CONV_2D_0_copy);
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */

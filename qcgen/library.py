@@ -26,6 +26,7 @@ FILES = (
     "layer_norm.h",
     "instance_norm.h",
     "float_norms.h",
+    "spatial.h",
     "products.h",
     "float_conv.h",
     "softmax.h",

@@ -146,7 +146,7 @@ def test_a_wrong_coefficient_in_a_call_for_some_rows_is_found(tmp_path):
 
 MUTANTS = {
     "the border of a copied window": (
-        "conv3x3_int8", "kernels/portable/conditions.c.jinja", "i{{ a.letter }} < 0 ||", "i{{ a.letter }} < 1 ||",
+        "conv3x3_int8", "library/spatial.h", "(uint32_t)at >= ", "(uint32_t)at > ",
     ),
     "the border of a depthwise window": (
         "depthwise_nhwc", "kernels/portable/conditions.c.jinja", ">= IN_{{ a.label }}", "> IN_{{ a.label }}",

@@ -79,7 +79,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     conv = integer_conv(op, packed)
     context = ConvContext(
         conv=replace(conv, conv=replace(conv.conv, description=description)),
-        copy=copy_window(g, setting.x_layout),
+        copy=copy_window(g, setting.x_layout, op.x.dtype.bytes),
         images=images(g),
         steps=output_steps(g, setting.y_layout),
         pixels=pixels,
@@ -104,7 +104,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     access = in_pixels(op, setting, blocks(pixels, block), gathers=True)
     scratch = (Scratch(block * window, 1),)
-    return Prepared(constants, context, scratch, packed.certificate, access=access)
+    folded = {} if context.is_flat else context.copy.operations
+    return Prepared(constants, context, scratch, packed.certificate, access=access, folded=folded)
 
 
 def _without_groups(op: Conv) -> Conv:

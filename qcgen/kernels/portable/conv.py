@@ -30,7 +30,7 @@ from qcgen.kernels.packing import (
 )
 from qcgen.kernels.portable.float_pointwise import NumberFunction, number_function
 from qcgen.kernels.reasons import why_no_conv_of_codes
-from qcgen.kernels.text import Described, counted, described, window_shape
+from qcgen.kernels.text import counted, describe, window_shape
 from qcgen.kernels.windows import Axis, CopyWindow, Images, OutputSteps, axes, copy_window, images, output_steps
 
 SUMMED = 15
@@ -185,7 +185,7 @@ def prepare_conv(op: Operator, setting: Setting) -> Prepared:
     packed = pack(op, setting, unsigned_shift(op), unpacks=True)
     context = ConvContext(
         sums=window_sums(op, packed, setting, has_scratch=True),
-        copy=copy_window(g, setting.x_layout),
+        copy=copy_window(g, setting.x_layout, op.x.dtype.bytes),
         taps=copied_taps(op, packed, setting),
         padding=packed.padding,
     )
@@ -194,7 +194,7 @@ def prepare_conv(op: Operator, setting: Setting) -> Prepared:
         constants += (number("padding", "uint8_t", packed.padding, "a tap outside."),)
     scratch = taps_scratch(op, setting)
     access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
-    return Prepared(constants, context, (scratch,), packed.certificate, access=access)
+    return Prepared(constants, context, (scratch,), packed.certificate, access=access, folded=context.copy.operations)
 
 
 CONV = Kernel("portable/conv", ConvContext, frozenset(), why_not_conv, prepare_conv)
@@ -284,15 +284,14 @@ class ConvFloatContext(Context):
 
     template: ClassVar[str] = "kernels/portable/conv_float.c.jinja"
 
-    conv: Described
+    description: str  # the comment above the node's function
     copy: CopyWindow
     layer: Struct
     copies: bool  # windows are copied
     is_chunked: bool  # chunks of products are summed by themselves
     is_ordered: bool  # taps are summed in an order of their own
     has_bias: bool  # of other numbers than zero
-    number: str  # the type of C of inputs, sums and outputs
-    zero: str  # of this type
+    x_type: str  # the type of C of inputs, sums and outputs
     weight: str  # the function that reads a weight
     join: str  # the function of the library that adds a product to a sum
     activation: NumberFunction  # of sums
@@ -337,22 +336,22 @@ def prepare_conv_float(op: Operator, setting: Setting) -> Prepared:
     numbers |= {"copies": int(copies), "has_bias": int(has_bias), "weight_bytes": weights.values.itemsize}
     numbers |= {"x_group": loops.x_group, **asdict(loops.images), **asdict(loops.steps)}
     context = ConvFloatContext(
-        conv=described(op),
-        copy=copy_window(g, setting.x_layout),
+        description=describe(op),
+        copy=copy_window(g, setting.x_layout, op.x.dtype.bytes),
         layer=Struct("fp_conv", (), numbers),
         copies=copies,
         is_chunked=chunk < g.taps,
         is_ordered=is_ordered,
         has_bias=has_bias,
-        number=number,
-        zero="0.0" if number == "double" else "0.0f",
+        x_type=number,
         weight=weight,
         join=_join(op),
         activation=number_function(op.epilogue, op.x.dtype),
     )
     constants = (weights, *[order] * is_ordered, *[bias] * has_bias)
     scratch = _float_scratch(g, chunk < g.taps, copies, op.x.dtype.bytes)
-    return Prepared(constants, context, scratch, Certificate())
+    folded = context.copy.operations if copies else {}
+    return Prepared(constants, context, scratch, Certificate(), folded=folded)
 
 
 def _is_in_place(g: ConvGeometry, layout: Layout) -> bool:

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m0.h"
 
-#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x1f1ffdb0
+#if DEPTHWISE_CORTEX_M0_HEADER_ID != 0x665dd89d
 #error "depthwise_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -58,6 +58,12 @@ struct depthwise_cortex_m0_arena_behind {
 #define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M0_NOINLINE DEPTHWISE_CORTEX_M0_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define DEPTHWISE_CORTEX_M0_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define DEPTHWISE_CORTEX_M0_RARELY(condition) (condition)
 #endif
 
 #if defined(__GNUC__)
@@ -129,14 +135,21 @@ static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_saturate_s8
 #endif
 }
 
-/* How windows of neighbouring outputs lie in the rows of a plane. They begin `pad` columns before the row, and what is
-   not in its `columns` is `padding`. */
+/* A depthwise convolution. `lanes` channels at a time are copied from the image to a plane with padding around it,
+   where no tap needs a test and neighbours are near enough for the offsets of load instructions. The windows of
+   neighbours are summed at the same time, every tap written out. They begin `pad` columns before a row of the plane,
+   and what is not in its `columns` is `padding`. */
 struct depthwise_cortex_m0_scalar_plane {
-    int32_t kernel_rows, kernel_columns, row_dilation, column_dilation, stride;
+    int32_t kernel_rows, kernel_columns, row_dilation, column_dilation, row_stride, stride;
     int32_t row, lanes; /* bytes of a row, and from a column to the next */
     int32_t pad, columns, padding;
     int32_t reloads;    /* an element is loaded anew for each weight, because there is no register to keep it in */
     int32_t max_offset; /* the greatest one that a load's instruction holds, 0 if that does not matter */
+    int32_t channels, in_rows, out_rows;
+    int32_t above, left;           /* rows before the image, and bytes of padding before a row */
+    int32_t band, bytes;           /* rows of outputs that a plane serves, and its size, 0 if it has no padding */
+    int32_t copied, copies, shift; /* columns of the image, in how many a round, and what is added to an element */
+    int32_t x_row, x_column, y_row, y_bytes; /* the last two in bytes */
 };
 
 /* The column under tap k of output i. */
@@ -160,6 +173,10 @@ static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_initial(
     }
     return bias + p->padding * skipped;
 }
+
+/* Computes channel m: `rows` rows of outputs; `own` is what a layer has for itself. */
+typedef void depthwise_cortex_m0_scalar_channel_u8(const void *own, const uint8_t *plane, void *y, int32_t m,
+    int32_t rows);
 
 /* Adds a tap of output i, whose row of the plane is at `row`, unless it is padding. */
 static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_add_tap_u8(
@@ -229,6 +246,82 @@ static DEPTHWISE_CORTEX_M0_INLINE int32_t depthwise_cortex_m0_scalar_plane_sums_
     return outputs * p->stride * p->lanes - moved;
 }
 
+/* Copies pixels to a row of a plane: two at a time where registers are many, as cores wait to store what they have just
+   loaded. */
+static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_copy_pixels_u8(
+    const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t *x, int32_t count, uint8_t *plane)
+{
+    const int32_t step = p->x_column, lanes = p->lanes;
+    const uint8_t shift = (uint8_t)p->shift;
+
+    DEPTHWISE_CORTEX_M0_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        if (lanes > 1) {
+            (void)memcpy(plane + i * lanes, x + i * step, (size_t)lanes);
+        } else if (p->reloads || (i % 2 == 0 && i + 1 == count)) {
+            plane[i] = (uint8_t)(x[i * step] + shift);
+        } else if (i % 2 == 0) {
+            const uint8_t a = (uint8_t)(x[i * step] + shift), b = (uint8_t)(x[(i + 1) * step] + shift);
+
+            plane[i] = a;
+            plane[i + 1] = b;
+        }
+    }
+}
+
+/* Copies `rows` rows of the image into a plane. */
+static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_fill_u8(
+    const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t *x, int32_t rows, uint8_t *plane)
+{
+    const int32_t rounds = p->copied / p->copies, rest = p->copied % p->copies;
+
+    for (int32_t i = 0; i < rows; i++) {
+        int32_t j = 0;
+
+        do {
+            depthwise_cortex_m0_scalar_copy_pixels_u8(p, x, p->copies, plane);
+            x += p->copies * p->x_column;
+            plane += p->copies * p->lanes;
+        } while (DEPTHWISE_CORTEX_M0_RARELY(++j < rounds)); /* else gcc takes one round for many */
+        depthwise_cortex_m0_scalar_copy_pixels_u8(p, x, rest, plane);
+        x += p->x_row - rounds * p->copies * p->x_column;
+        plane += p->row - rounds * p->copies * p->lanes;
+    }
+}
+
+/* The outputs from row oy on that a plane serves; `near_ties` computes the channels of has_window, if any has one. */
+static DEPTHWISE_CORTEX_M0_INLINE void depthwise_cortex_m0_scalar_band_u8(const void *own,
+    const struct depthwise_cortex_m0_scalar_plane *p, const uint8_t *x, void *y, int32_t oy, uint8_t *plane,
+    const uint8_t *has_window, depthwise_cortex_m0_scalar_channel_u8 *channel,
+    depthwise_cortex_m0_scalar_channel_u8 *near_ties)
+{
+    const int32_t rows = p->out_rows - oy < p->band ? p->out_rows - oy : p->band;
+    const int32_t begin = oy * p->row_stride - p->above;
+    const int32_t end = begin + (rows - 1) * p->row_stride + (p->kernel_rows - 1) * p->row_dilation + 1;
+    /* Those rows of the plane that lie on the image. */
+    const int32_t first = begin < 0 ? 0 : begin, beyond = end > p->in_rows ? p->in_rows : end;
+    const uint8_t *const image = x + first * p->x_row;
+    uint8_t *const out = (uint8_t *)y + oy * p->y_row;
+
+    if (p->bytes > 0) {
+        /* All of it, once for all channels: what does not lie on the image stays so. */
+        (void)memset(plane, p->padding, (size_t)p->bytes);
+    }
+    for (int32_t each = 0; each < p->channels; each += p->lanes) {
+        /* The last lanes end with the pixel; some of them are computed a second time. */
+        const int32_t last = p->channels - p->lanes, m = p->channels % p->lanes != 0 && each > last ? last : each;
+
+        depthwise_cortex_m0_scalar_fill_u8(p, image + m, beyond - first, plane + (first - begin) * p->row + p->left);
+        for (int32_t i = 0; i < p->lanes; i++) {
+            if (has_window != 0 && has_window[m + i] != 0) {
+                near_ties(own, plane + i, out + (m + i) * p->y_bytes, m + i, rows);
+            } else {
+                channel(own, plane + i, out + (m + i) * p->y_bytes, m + i, rows);
+            }
+        }
+    }
+}
+
 /* depthwise_cortex_m0_conv1: weights [8 channels][9 taps]. */
 DEPTHWISE_CORTEX_M0_CONST_ATTR static const int8_t depthwise_cortex_m0_conv1_weights[8 * 9] = {
       62,    2,   66,   13,   12,  -19,   70, -100,  -16,
@@ -266,53 +359,24 @@ static DEPTHWISE_CORTEX_M0_INLINE int8_t depthwise_cortex_m0_conv1_code(int32_t 
         offset, 15) >> 20);
 }
 
-/*
- * One channel at a time is copied from the image to a plane with padding around it, where no tap needs a
- * test and neighbours are near enough for the offsets of load instructions. Then the windows of neighbours
- * are summed at the same time, every tap written out.
- */
-
-enum {
-    depthwise_cortex_m0_conv1_ROW = 11 /* bytes of a row of the plane */
-};
-
-/* Copies `rows` rows of a channel into the plane; x is the first element. */
-DEPTHWISE_CORTEX_M0_CODE_ATTR static void depthwise_cortex_m0_conv1_fill(const int8_t *x, int32_t rows, uint8_t *plane)
-{
-    enum { COLUMN = 8, X_ROW = 80, ROW = depthwise_cortex_m0_conv1_ROW };
-
-    for (int32_t i = 0; i < rows; i++) {
-        plane[0] = (uint8_t)(x[0] + 128);
-        plane[1] = (uint8_t)(x[COLUMN] + 128);
-        plane[2] = (uint8_t)(x[2 * COLUMN] + 128);
-        plane[3] = (uint8_t)(x[3 * COLUMN] + 128);
-        plane[4] = (uint8_t)(x[4 * COLUMN] + 128);
-        plane[5] = (uint8_t)(x[5 * COLUMN] + 128);
-        plane[6] = (uint8_t)(x[6 * COLUMN] + 128);
-        plane[7] = (uint8_t)(x[7 * COLUMN] + 128);
-        plane[8] = (uint8_t)(x[8 * COLUMN] + 128);
-        plane[9] = (uint8_t)(x[9 * COLUMN] + 128);
-        x += X_ROW;
-        plane += ROW;
-    }
-}
-
-/* depthwise_cortex_m0_conv1: how windows lie in the plane. */
 DEPTHWISE_CORTEX_M0_CONST_ATTR static const struct depthwise_cortex_m0_scalar_plane depthwise_cortex_m0_conv1_plane = {
-    .kernel_rows = 3, .kernel_columns = 3, .row_dilation = 1, .column_dilation = 1,
-    .stride = 2, .row = 11, .lanes = 1, .pad = 0, .columns = 11, .padding = 0,
-    .reloads = 1, .max_offset = 31
+    .kernel_rows = 3, .kernel_columns = 3, .row_dilation = 1, .column_dilation = 1, .row_stride = 2, .stride = 2,
+    .row = 11, .lanes = 1, .columns = 11, .reloads = 1, .max_offset = 31, .channels = 8, .in_rows = 10, .out_rows = 5,
+    .band = 5, .bytes = 121, .copied = 10, .copies = 10, .shift = 128, .x_row = 80, .x_column = 8, .y_row = 40,
+    .y_bytes = 1,
 };
 
 /* One channel of `rows` rows of outputs. */
 DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
-    const uint8_t *row, int8_t *out, int32_t m, int32_t rows)
+    const void *own, const uint8_t *row, void *y, int32_t m, int32_t rows)
 {
     enum { TAPS = 9, COLUMN = 8, Y_ROW = 40 };
     const int8_t *weights = depthwise_cortex_m0_conv1_weights + TAPS * m;
     const int32_t bias = depthwise_cortex_m0_conv1_bias[m];
+    int8_t *out = y;
     int32_t w[TAPS];
 
+    (void)own;
     DEPTHWISE_CORTEX_M0_UNROLLED
     for (int32_t k = 0; k < TAPS; k++) {
         w[k] = weights[k];
@@ -352,31 +416,12 @@ DEPTHWISE_CORTEX_M0_NOINLINE static void depthwise_cortex_m0_conv1_channel(
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
 DEPTHWISE_CORTEX_M0_CODE_ATTR static void depthwise_cortex_m0_conv1(const int8_t *x, int8_t *y, uint8_t *plane)
 {
-    enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 121,
-        ROW = depthwise_cortex_m0_conv1_ROW,
-        ROWS = 10, X_ROW = 80, OUT_ROWS = 5, Y_ROW = 40,
-        STRIDE = 2, PAD_ROWS = 0, PAD_COLUMNS = 0, SPAN = 3,
-        BAND = 5 /* rows of outputs that the plane serves */
-    };
+    enum { BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, OUT_ROWS = 5, BAND = 5 /* rows that the plane serves */ };
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t oy = 0; oy < OUT_ROWS; oy += BAND) {
-            const int32_t rows = OUT_ROWS - oy < BAND ? OUT_ROWS - oy : BAND;
-            const int32_t begin = oy * STRIDE - PAD_ROWS;
-            const int32_t end = begin + (rows - 1) * STRIDE + SPAN;
-            /* Those rows of the plane that lie on the image. */
-            const int32_t first = begin < 0 ? 0 : begin;
-            const int32_t beyond = end > ROWS ? ROWS : end;
-            const int8_t *const image = x + n * X_IMAGE + first * X_ROW;
-            int8_t *const out = y + n * Y_IMAGE + oy * Y_ROW;
-
-            /* All of it, once for all channels: what does not lie on the image stays so. */
-            (void)memset(plane, 0, PLANE);
-            for (int32_t m = 0; m < CHANNELS; m++) {
-                depthwise_cortex_m0_conv1_fill(image + m, beyond - first, plane + (first - begin) * ROW + PAD_COLUMNS);
-                depthwise_cortex_m0_conv1_channel(plane, out + m, m, rows);
-            }
+            depthwise_cortex_m0_scalar_band_u8(0, &depthwise_cortex_m0_conv1_plane, (const uint8_t *)x + n * X_IMAGE,
+                y + n * Y_IMAGE, oy, plane, 0, depthwise_cortex_m0_conv1_channel, 0);
         }
     }
 }

@@ -17,7 +17,7 @@
  */
 
 /* depthwise_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M0_HEADER_ID 0x1f1ffdb0
+#define DEPTHWISE_CORTEX_M0_HEADER_ID 0x665dd89d
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M0_QCGEN_VERSION "0.1.0"

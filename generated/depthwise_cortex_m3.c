@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m3.h"
 
-#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0xac8ed28c
+#if DEPTHWISE_CORTEX_M3_HEADER_ID != 0x549c4f0f
 #error "depthwise_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -59,6 +59,12 @@ struct depthwise_cortex_m3_arena_behind {
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M3_NOINLINE DEPTHWISE_CORTEX_M3_CODE_ATTR
+#endif
+
+#if defined(__GNUC__)
+#define DEPTHWISE_CORTEX_M3_RARELY(condition) (__builtin_expect(condition, 0) != 0)
+#else
+#define DEPTHWISE_CORTEX_M3_RARELY(condition) (condition)
 #endif
 
 #if defined(__GNUC__)
@@ -122,15 +128,26 @@ static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_saturate_s8
 #endif
 }
 
-/* How windows of neighbouring outputs lie in the rows of a plane. They begin `pad` columns before the row, and what is
-   not in its `columns` is `padding`. */
+/* A depthwise convolution. `lanes` channels at a time are copied from the image to a plane with padding around it,
+   where no tap needs a test and neighbours are near enough for the offsets of load instructions. The windows of
+   neighbours are summed at the same time, every tap written out. They begin `pad` columns before a row of the plane,
+   and what is not in its `columns` is `padding`. */
 struct depthwise_cortex_m3_scalar_plane {
-    int32_t kernel_rows, kernel_columns, row_dilation, column_dilation, stride;
+    int32_t kernel_rows, kernel_columns, row_dilation, column_dilation, row_stride, stride;
     int32_t row, lanes; /* bytes of a row, and from a column to the next */
     int32_t pad, columns, padding;
     int32_t reloads;    /* an element is loaded anew for each weight, because there is no register to keep it in */
     int32_t max_offset; /* the greatest one that a load's instruction holds, 0 if that does not matter */
+    int32_t channels, in_rows, out_rows;
+    int32_t above, left;           /* rows before the image, and bytes of padding before a row */
+    int32_t band, bytes;           /* rows of outputs that a plane serves, and its size, 0 if it has no padding */
+    int32_t copied, copies, shift; /* columns of the image, in how many a round, and what is added to an element */
+    int32_t x_row, x_column, y_row, y_bytes; /* the last two in bytes */
 };
+
+/* Computes channel m: `rows` rows of outputs; `own` is what a layer has for itself. */
+typedef void depthwise_cortex_m3_scalar_channel_s8(const void *own, const int8_t *plane, void *y, int32_t m,
+    int32_t rows);
 
 /* The column under tap k of output i. */
 static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_column(
@@ -222,6 +239,82 @@ static DEPTHWISE_CORTEX_M3_INLINE int32_t depthwise_cortex_m3_scalar_plane_sums_
     return outputs * p->stride * p->lanes - moved;
 }
 
+/* Copies pixels to a row of a plane: two at a time where registers are many, as cores wait to store what they have just
+   loaded. */
+static DEPTHWISE_CORTEX_M3_INLINE void depthwise_cortex_m3_scalar_copy_pixels_s8(
+    const struct depthwise_cortex_m3_scalar_plane *p, const int8_t *x, int32_t count, int8_t *plane)
+{
+    const int32_t step = p->x_column, lanes = p->lanes;
+    const int8_t shift = (int8_t)p->shift;
+
+    DEPTHWISE_CORTEX_M3_UNROLLED
+    for (int32_t i = 0; i < count; i++) {
+        if (lanes > 1) {
+            (void)memcpy(plane + i * lanes, x + i * step, (size_t)lanes);
+        } else if (p->reloads || (i % 2 == 0 && i + 1 == count)) {
+            plane[i] = (int8_t)(x[i * step] + shift);
+        } else if (i % 2 == 0) {
+            const int8_t a = (int8_t)(x[i * step] + shift), b = (int8_t)(x[(i + 1) * step] + shift);
+
+            plane[i] = a;
+            plane[i + 1] = b;
+        }
+    }
+}
+
+/* Copies `rows` rows of the image into a plane. */
+static DEPTHWISE_CORTEX_M3_INLINE void depthwise_cortex_m3_scalar_fill_s8(
+    const struct depthwise_cortex_m3_scalar_plane *p, const int8_t *x, int32_t rows, int8_t *plane)
+{
+    const int32_t rounds = p->copied / p->copies, rest = p->copied % p->copies;
+
+    for (int32_t i = 0; i < rows; i++) {
+        int32_t j = 0;
+
+        do {
+            depthwise_cortex_m3_scalar_copy_pixels_s8(p, x, p->copies, plane);
+            x += p->copies * p->x_column;
+            plane += p->copies * p->lanes;
+        } while (DEPTHWISE_CORTEX_M3_RARELY(++j < rounds)); /* else gcc takes one round for many */
+        depthwise_cortex_m3_scalar_copy_pixels_s8(p, x, rest, plane);
+        x += p->x_row - rounds * p->copies * p->x_column;
+        plane += p->row - rounds * p->copies * p->lanes;
+    }
+}
+
+/* The outputs from row oy on that a plane serves; `near_ties` computes the channels of has_window, if any has one. */
+static DEPTHWISE_CORTEX_M3_INLINE void depthwise_cortex_m3_scalar_band_s8(const void *own,
+    const struct depthwise_cortex_m3_scalar_plane *p, const int8_t *x, void *y, int32_t oy, int8_t *plane,
+    const uint8_t *has_window, depthwise_cortex_m3_scalar_channel_s8 *channel,
+    depthwise_cortex_m3_scalar_channel_s8 *near_ties)
+{
+    const int32_t rows = p->out_rows - oy < p->band ? p->out_rows - oy : p->band;
+    const int32_t begin = oy * p->row_stride - p->above;
+    const int32_t end = begin + (rows - 1) * p->row_stride + (p->kernel_rows - 1) * p->row_dilation + 1;
+    /* Those rows of the plane that lie on the image. */
+    const int32_t first = begin < 0 ? 0 : begin, beyond = end > p->in_rows ? p->in_rows : end;
+    const int8_t *const image = x + first * p->x_row;
+    int8_t *const out = (int8_t *)y + oy * p->y_row;
+
+    if (p->bytes > 0) {
+        /* All of it, once for all channels: what does not lie on the image stays so. */
+        (void)memset(plane, p->padding, (size_t)p->bytes);
+    }
+    for (int32_t each = 0; each < p->channels; each += p->lanes) {
+        /* The last lanes end with the pixel; some of them are computed a second time. */
+        const int32_t last = p->channels - p->lanes, m = p->channels % p->lanes != 0 && each > last ? last : each;
+
+        depthwise_cortex_m3_scalar_fill_s8(p, image + m, beyond - first, plane + (first - begin) * p->row + p->left);
+        for (int32_t i = 0; i < p->lanes; i++) {
+            if (has_window != 0 && has_window[m + i] != 0) {
+                near_ties(own, plane + i, out + (m + i) * p->y_bytes, m + i, rows);
+            } else {
+                channel(own, plane + i, out + (m + i) * p->y_bytes, m + i, rows);
+            }
+        }
+    }
+}
+
 /* depthwise_cortex_m3_conv1: weights [8 channels][9 taps]. */
 DEPTHWISE_CORTEX_M3_CONST_ATTR static const int8_t depthwise_cortex_m3_conv1_weights[8 * 9] = {
       62,    2,   66,   13,   12,  -19,   70, -100,  -16,
@@ -256,54 +349,23 @@ static DEPTHWISE_CORTEX_M3_INLINE int8_t depthwise_cortex_m3_conv1_code(int32_t 
         offset) >> 4);
 }
 
-/*
- * 4 channels at a time are copied from the image to a plane with padding around it, where no tap needs a
- * test and neighbours are near enough for the offsets of load instructions. Then the windows of neighbours
- * are summed at the same time, every tap written out. An element that several of them share is loaded once.
- */
-
-enum {
-    depthwise_cortex_m3_conv1_ROW = 40, /* bytes of a row of the plane */
-    depthwise_cortex_m3_conv1_LANES = 4 /* channels in the plane */
-};
-
-/* Copies `rows` rows of 4 channels into the plane; x is the first element. */
-DEPTHWISE_CORTEX_M3_CODE_ATTR static void depthwise_cortex_m3_conv1_fill(const int8_t *x, int32_t rows, int8_t *plane)
-{
-    enum { COLUMN = 8, X_ROW = 80, ROW = depthwise_cortex_m3_conv1_ROW, LANES = depthwise_cortex_m3_conv1_LANES };
-
-    for (int32_t i = 0; i < rows; i++) {
-        (void)memcpy(plane, x, LANES);
-        (void)memcpy(plane + LANES, x + COLUMN, LANES);
-        (void)memcpy(plane + 2 * LANES, x + 2 * COLUMN, LANES);
-        (void)memcpy(plane + 3 * LANES, x + 3 * COLUMN, LANES);
-        (void)memcpy(plane + 4 * LANES, x + 4 * COLUMN, LANES);
-        (void)memcpy(plane + 5 * LANES, x + 5 * COLUMN, LANES);
-        (void)memcpy(plane + 6 * LANES, x + 6 * COLUMN, LANES);
-        (void)memcpy(plane + 7 * LANES, x + 7 * COLUMN, LANES);
-        (void)memcpy(plane + 8 * LANES, x + 8 * COLUMN, LANES);
-        (void)memcpy(plane + 9 * LANES, x + 9 * COLUMN, LANES);
-        x += X_ROW;
-        plane += ROW;
-    }
-}
-
-/* depthwise_cortex_m3_conv1: how windows lie in the plane. */
 DEPTHWISE_CORTEX_M3_CONST_ATTR static const struct depthwise_cortex_m3_scalar_plane depthwise_cortex_m3_conv1_plane = {
-    .kernel_rows = 3, .kernel_columns = 3, .row_dilation = 1, .column_dilation = 1,
-    .stride = 2, .row = 40, .lanes = 4, .pad = 0, .columns = 10, .padding = -128,
-    .reloads = 0, .max_offset = 0
+    .kernel_rows = 3, .kernel_columns = 3, .row_dilation = 1, .column_dilation = 1, .row_stride = 2, .stride = 2,
+    .row = 40, .lanes = 4, .columns = 10, .padding = -128, .channels = 8, .in_rows = 10, .out_rows = 5, .band = 5,
+    .bytes = 440, .copied = 10, .copies = 10, .x_row = 80, .x_column = 8, .y_row = 40, .y_bytes = 1,
 };
 
 /* One channel of `rows` rows of outputs. */
 DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(
-    const int8_t *row, int8_t *out, int32_t m, int32_t rows)
+    const void *own, const int8_t *row, void *y, int32_t m, int32_t rows)
 {
     enum { TAPS = 9, COLUMN = 8, Y_ROW = 40 };
     const int8_t *weights = depthwise_cortex_m3_conv1_weights + TAPS * m;
     const int32_t bias = depthwise_cortex_m3_conv1_bias[m];
+    int8_t *out = y;
     int32_t w[TAPS];
 
+    (void)own;
     DEPTHWISE_CORTEX_M3_UNROLLED
     for (int32_t k = 0; k < TAPS; k++) {
         w[k] = *weights++;
@@ -335,33 +397,12 @@ DEPTHWISE_CORTEX_M3_NOINLINE static void depthwise_cortex_m3_conv1_channel(
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
 DEPTHWISE_CORTEX_M3_CODE_ATTR static void depthwise_cortex_m3_conv1(const int8_t *x, int8_t *y, int8_t *plane)
 {
-    enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, PLANE = 440,
-        ROW = depthwise_cortex_m3_conv1_ROW, LANES = depthwise_cortex_m3_conv1_LANES,
-        ROWS = 10, X_ROW = 80, OUT_ROWS = 5, Y_ROW = 40,
-        STRIDE = 2, PAD_ROWS = 0, PAD_COLUMNS = 0, SPAN = 3,
-        BAND = 5 /* rows of outputs that the plane serves */
-    };
+    enum { BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, OUT_ROWS = 5, BAND = 5 /* rows that the plane serves */ };
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t oy = 0; oy < OUT_ROWS; oy += BAND) {
-            const int32_t rows = OUT_ROWS - oy < BAND ? OUT_ROWS - oy : BAND;
-            const int32_t begin = oy * STRIDE - PAD_ROWS;
-            const int32_t end = begin + (rows - 1) * STRIDE + SPAN;
-            /* Those rows of the plane that lie on the image. */
-            const int32_t first = begin < 0 ? 0 : begin;
-            const int32_t beyond = end > ROWS ? ROWS : end;
-            const int8_t *const image = x + n * X_IMAGE + first * X_ROW;
-            int8_t *const out = y + n * Y_IMAGE + oy * Y_ROW;
-
-            /* All of it, once for all channels: what does not lie on the image stays so. */
-            (void)memset(plane, -128, PLANE);
-            for (int32_t m = 0; m < CHANNELS; m += LANES) {
-                depthwise_cortex_m3_conv1_fill(image + m, beyond - first, plane + (first - begin) * ROW + PAD_COLUMNS);
-                for (int32_t i = 0; i < LANES; i++) {
-                    depthwise_cortex_m3_conv1_channel(plane + i, out + m + i, m + i, rows);
-                }
-            }
+            depthwise_cortex_m3_scalar_band_s8(0, &depthwise_cortex_m3_conv1_plane, x + n * X_IMAGE, y + n * Y_IMAGE,
+                oy, plane, 0, depthwise_cortex_m3_conv1_channel, 0);
         }
     }
 }

@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import ClassVar
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.fast_output import FastOutput, output_constants
@@ -190,38 +190,24 @@ LOOP_COPIES = 8  # at most, else, in each of at least two rounds
 
 
 @dataclass(frozen=True)
-class PlaneRows(Context):
-    """The image, its copy in a plane and how outputs are grouped."""
-
-    images: Images
-    tap_type: str  # of C, of an element of the plane
-    reloads: bool  # elements are loaded again for each weight
-    height: SteppedAxis  # the first axis of the plane
-    width: SteppedAxis  # the axis of its rows
-    groups: tuple[RowGroups, ...]  # of the outputs of a row
-    plane: Plane
-    row_pad: int  # columns that windows begin before the plane's row,
-    row_columns: int  # and those of a row; a row that is one group leaves out what lies beyond
-    max_offset: int  # of a load's instruction, 0 if that does not matter
-    rows_left: int  # bytes from behind a row's last group to the next row of windows
-    copies: Unrolled  # the loop that copies a row
-    is_padded: bool  # the plane has padding
-    has_rest: bool  # the channels are not a multiple of the plane's
-
-
-@dataclass(frozen=True)
 class DepthwiseContext(Context):
     """A depthwise convolution on planes of few channels."""
 
     template: ClassVar[str] = "kernels/scalar/depthwise.c.jinja"
 
     conv: IntegerConv
-    rows: PlaneRows
+    images: Images
+    plane: Struct
+    tap_type: str  # of C, of an element of the plane,
+    kind: str  # as the library's functions have it in their names
+    reloads: bool  # elements are loaded again for each weight
+    groups: tuple[RowGroups, ...]  # of the outputs of a row
+    rows_left: int  # bytes from behind a row's last group to the next row of windows
     weight_type: str  # of C
     taps: int  # weights of a channel
+    height: SteppedAxis  # the first axis of the plane
+    width: SteppedAxis  # the axis of its rows
     fast: FastOutput
-    shift: int  # what is added to a code in the plane
-    padding: int  # what stands outside the image
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -252,14 +238,21 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     """A plane as scratch; weights [channels][taps]."""
     assert isinstance(op, Conv)
     packed, planned = _packed(op, setting), rows_of(op.geometry, core(setting))
+    tap_type = "uint8_t" if planned.how.is_unsigned else op.x.dtype.c
     context = DepthwiseContext(
         conv=integer_conv(op, packed),
-        rows=_plane_rows(op, planned),
+        images=images(op.geometry),
+        plane=_struct(op, packed, planned),
+        tap_type=tap_type,
+        kind="u8" if tap_type == "uint8_t" else "s8",
+        reloads=planned.how.reloads,
+        groups=planned.groups,
+        rows_left=planned.rows_left,
         weight_type=packed.weights_type,
         taps=prod(op.geometry.kernel),
+        height=planned.height,
+        width=planned.width,
         fast=scalar_output(op, packed),
-        shift=packed.x_shift,
-        padding=packed.padding,
     )
     return Prepared(
         _constants(op, packed, planned),
@@ -267,7 +260,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         (Scratch(planned.plane.bytes, 1),),
         certified(op, packed),
         access=channel_by_channel(op, setting, _units(op.geometry, planned), gathers=True),
-        folded={"scalar_plane_sums": _operations(planned)},
+        folded={"scalar_plane_sums": _operations(planned), "scalar_band": _band_operations(planned)},
     )
 
 
@@ -279,6 +272,18 @@ def _operations(planned: Rows) -> float:
     begin, columns = _row_in_plane(planned)
     products = sum(0 <= at - begin < columns for group in planned.groups for at in _taps_of(group, planned.width))
     return 5.0 + 2.5 * planned.height.kernel * products / len(planned.groups)
+
+
+def _band_operations(planned: Rows) -> float:
+    """What the loops over channels and the copies of a row become."""
+    copies, once = _copies(planned), 26.0 if planned.how.reloads else 36.0
+    return once + (2.2 if planned.plane.lanes > 1 else 3.0) * (copies.unroll + copies.rest) + 4.0 * (copies.count > 1)
+
+
+def _copies(planned: Rows) -> Unrolled:
+    """The loop that copies a row."""
+    copied = planned.width.copied
+    return unrolled(copied, MAX_COPIES if copied <= MAX_COPIES else LOOP_COPIES)
 
 
 def _taps_of(group: RowGroups, width: SteppedAxis) -> Iterator[int]:
@@ -301,25 +306,41 @@ def _units(g: ConvGeometry, planned: Rows) -> Int64s:
     return bands(pixels, planned.plane.band, repeats=2 if g.in_channels % planned.plane.lanes else 1)
 
 
-def _plane_rows(op: Conv, planned: Rows) -> PlaneRows:
-    how, width = planned.how, planned.width
+def _struct(op: Conv, packed: Packed, planned: Rows) -> Struct:
+    """What the library is told of it."""
+    g, how, height, width, plane = op.geometry, planned.how, planned.height, planned.width, planned.plane
+    y_bytes = op.y.dtype.bytes
     row_pad, row_columns = _row_in_plane(planned)
-    return PlaneRows(
-        images=images(op.geometry),
-        tap_type="uint8_t" if how.is_unsigned else op.x.dtype.c,
-        reloads=how.reloads,
-        height=planned.height,
-        width=width,
-        groups=planned.groups,
-        plane=planned.plane,
-        row_pad=row_pad,
-        row_columns=row_columns,
-        max_offset=how.max_offset,
-        rows_left=planned.rows_left,
-        copies=unrolled(width.copied, MAX_COPIES if width.copied <= MAX_COPIES else LOOP_COPIES),
-        is_padded=planned.has_padding,
-        has_rest=op.geometry.in_channels % planned.plane.lanes != 0,
-    )
+    numbers = {
+        "kernel_rows": height.kernel,
+        "kernel_columns": width.kernel,
+        "row_dilation": height.dilation,
+        "column_dilation": width.dilation,
+        "row_stride": height.stride,
+        "stride": width.stride,
+        "row": plane.row,
+        "lanes": plane.lanes,
+        "pad": row_pad,
+        "columns": row_columns,
+        "padding": packed.padding,
+        "reloads": int(how.reloads),
+        "max_offset": how.max_offset,
+        "channels": g.out_channels,
+        "in_rows": height.input,
+        "out_rows": height.output,
+        "above": height.pad,
+        "left": plane.pad,
+        "band": plane.band,
+        "bytes": plane.bytes if planned.has_padding else 0,
+        "copied": width.copied,
+        "copies": _copies(planned).unroll,
+        "shift": packed.x_shift,
+        "x_row": height.x_step,
+        "x_column": width.x_step,
+        "y_row": height.y_step * y_bytes,
+        "y_bytes": y_bytes,
+    }
+    return Struct("scalar_plane", (), {name: number for name, number in numbers.items() if number})
 
 
 def _constants(op: Conv, packed: Packed, planned: Rows) -> tuple[Constants, ...]:

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0x1aaf0a54
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xe2b83022
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -105,23 +105,15 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_dot(int32_t a,
 #endif
 }
 
-/* sum + a.low * b.low (SMLABB). */
-static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
+/* sum + the product of a half of a and one of b, the upper ones if told so (SMLABB, SMLABT, SMLATB, SMLATT). */
+static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_halves(int32_t a, int is_upper_a, int32_t b,
+    int is_upper_b, int32_t sum)
 {
 #if DEPTHWISE_CORTEX_M4_ACLE
-    return __smlabb(a, b, sum);
+    return is_upper_a ? is_upper_b ? __smlatt(a, b, sum) : __smlatb(a, b, sum)
+           : is_upper_b ? __smlabt(a, b, sum) : __smlabb(a, b, sum);
 #else
-    return sum + (int32_t)(int16_t)a * (int16_t)b;
-#endif
-}
-
-/* sum + a.low * b.high (SMLABT). */
-static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
-{
-#if DEPTHWISE_CORTEX_M4_ACLE
-    return __smlabt(a, b, sum);
-#else
-    return sum + (int32_t)(int16_t)a * (int16_t)(b >> 16);
+    return sum + (int32_t)(int16_t)(is_upper_a ? a >> 16 : a) * (int16_t)(is_upper_b ? b >> 16 : b);
 #endif
 }
 
@@ -247,9 +239,9 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add_
         return depthwise_cortex_m4_dsp_dot(x, taps, sum);
     }
     if (row >= r->top && row < r->bottom) {
-        return depthwise_cortex_m4_dsp_low_by_low(x, taps, sum);
+        return depthwise_cortex_m4_dsp_halves(x, 0, taps, 0, sum);
     }
-    return row + 1 >= r->top && row + 1 < r->bottom ? depthwise_cortex_m4_dsp_low_by_high(x, taps, sum) : sum;
+    return row + 1 >= r->top && row + 1 < r->bottom ? depthwise_cortex_m4_dsp_halves(x, 0, taps, 1, sum) : sum;
 }
 
 /* A sum, plus the products of a column with column k of the weights. */
@@ -262,8 +254,8 @@ static DEPTHWISE_CORTEX_M4_INLINE int32_t depthwise_cortex_m4_dsp_depthwise_add(
     sum = rows >= 2 ? depthwise_cortex_m4_dsp_depthwise_add_two(r, 0, x.upper, r->taps.upper[k], sum) : sum;
     sum = rows >= 4 ? depthwise_cortex_m4_dsp_depthwise_add_two(r, 2, x.middle, r->taps.middle[k], sum) : sum;
     if (rows % 2 && r->top < rows && r->bottom == rows) {
-        sum = k == 1 ? depthwise_cortex_m4_dsp_low_by_high(x.lower, r->taps.lower[0], sum)
-                     : depthwise_cortex_m4_dsp_low_by_low(x.lower, r->taps.lower[k / 2], sum);
+        sum = k == 1 ? depthwise_cortex_m4_dsp_halves(x.lower, 0, r->taps.lower[0], 1, sum)
+                     : depthwise_cortex_m4_dsp_halves(x.lower, 0, r->taps.lower[k / 2], 0, sum);
     }
     return sum;
 }

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x2981bdcc
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xa2f803a3
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -67,6 +67,16 @@ struct depthwise_planes_cortex_m4_arena_behind {
 #define DEPTHWISE_PLANES_CORTEX_M4_INLINE inline __attribute__((always_inline))
 #else
 #define DEPTHWISE_PLANES_CORTEX_M4_INLINE DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DEPTHWISE_PLANES_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DEPTHWISE_PLANES_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -185,25 +195,15 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 #endif
 }
 
-/* sum + a.low * b.low (SMLABB). */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_low_by_low(int32_t a, int32_t b,
-    int32_t sum)
+/* sum + the product of a half of a and one of b, the upper ones if told so (SMLABB, SMLABT, SMLATB, SMLATT). */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_halves(int32_t a, int is_upper_a,
+    int32_t b, int is_upper_b, int32_t sum)
 {
 #if DEPTHWISE_PLANES_CORTEX_M4_ACLE
-    return __smlabb(a, b, sum);
+    return is_upper_a ? is_upper_b ? __smlatt(a, b, sum) : __smlatb(a, b, sum)
+           : is_upper_b ? __smlabt(a, b, sum) : __smlabb(a, b, sum);
 #else
-    return sum + (int32_t)(int16_t)a * (int16_t)b;
-#endif
-}
-
-/* sum + a.low * b.high (SMLABT). */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_low_by_high(int32_t a, int32_t b,
-    int32_t sum)
-{
-#if DEPTHWISE_PLANES_CORTEX_M4_ACLE
-    return __smlabt(a, b, sum);
-#else
-    return sum + (int32_t)(int16_t)a * (int16_t)(b >> 16);
+    return sum + (int32_t)(int16_t)(is_upper_a ? a >> 16 : a) * (int16_t)(is_upper_b ? b >> 16 : b);
 #endif
 }
 
@@ -232,97 +232,201 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_
 #endif
 }
 
-/* Planes of four channels of a channels-last image, with padding around them; a word holds two neighbours of a row. */
-struct depthwise_planes_cortex_m4_dsp_planes {
-    int32_t rows, columns, channels; /* of the image */
-    int32_t pad;                     /* columns before the image, 0 or more */
-    int32_t plane_words, row_words;  /* of a plane, and of a row of it */
-    int32_t first, beyond;           /* words of a row from `first` on and before `beyond` lie wholly on the image */
-    int32_t outside;                 /* four times what is outside the image */
+/* A channel and what its output step needs; `layer` is for functions that layers share. */
+struct depthwise_planes_cortex_m4_dsp_depthwise_channel {
+    const void *layer;
+    int32_t m, bias, multiplier, offset, is_guarded; /* the last one where a loop serves all channels */
 };
 
-/* Puts two neighbours of four channels into the planes. */
+/* Stores the code of a sum. */
+typedef void depthwise_planes_cortex_m4_dsp_depthwise_store(
+    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out);
+
+/* A convolution of planes of four channels of a channels-last image; a word of them holds two neighbours of a row. */
+struct depthwise_planes_cortex_m4_dsp_planes {
+    int32_t rows, columns, channels; /* of the image */
+    int32_t row_pad, column_pad;     /* rows and columns before the image where the first window begins, 0 or more */
+    int32_t plane_words, row_words;  /* of a plane, and of a row of it, which begins with that window */
+    int32_t first, beyond;           /* words of a row from `first` on and before `beyond` lie wholly on the image */
+    int32_t outside;                 /* four times what is outside the image */
+    int32_t kernel_rows, kernel_columns, row_stride, column_stride, row_dilation, column_dilation;
+    int32_t out_columns, y_bytes, words; /* words of weights of a channel: of each row neighbouring taps, */
+    int32_t even_pairs, odd_pairs, lone; /* so many from even ones on, from odd ones; others behind all rows */
+    int32_t together, parts;         /* outputs summed at the same time, and how often in a round of a loop */
+    int32_t on_stack;                /* of a channel's bias, multiplier and offset so many have no register */
+};
+
+/* Puts four channels of the pixels of up to three words of a plane's row there, from word i on: all inside the image or
+   of a row with so many columns on it. They are loaded before any is stored, which takes less time. */
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_put_s8(
-    const struct depthwise_planes_cortex_m4_dsp_planes *layer, int32_t first, int32_t second, int32_t *planes)
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t i, int32_t words,
+    int is_inside, int32_t columns, int32_t *planes)
 {
-    /* Two channels of both: those of the first in the lower half, those of the second in the upper one. */
-    const int32_t lower = depthwise_planes_cortex_m4_dsp_pair(first, second);
-    const int32_t upper = depthwise_planes_cortex_m4_dsp_pair_high(first, second);
+    int32_t pixels[6];
 
-    planes[0] = depthwise_planes_cortex_m4_dsp_even_s8(lower);
-    planes[layer->plane_words] = depthwise_planes_cortex_m4_dsp_odd_s8(lower);
-    planes[2 * layer->plane_words] = depthwise_planes_cortex_m4_dsp_even_s8(upper);
-    planes[3 * layer->plane_words] = depthwise_planes_cortex_m4_dsp_odd_s8(upper);
-}
+    DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+    for (int32_t k = 0; k < 2 * words; k++) {
+        const int32_t column = 2 * i + k - layer->column_pad;
+        const int is_on_image = is_inside || (column >= 0 && column < columns);
 
-/* Puts the pixels of words i and i + 1 of a plane's row there; all lie on the image. They are loaded before any is
-   stored: loads in a row take less time. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_put_two_s8(
-    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t i, int32_t *planes)
-{
-    const int8_t *const pixels = row + (2 * i - layer->pad) * layer->channels;
-    const int32_t first = depthwise_planes_cortex_m4_dsp_load_word(pixels);
-    const int32_t second = depthwise_planes_cortex_m4_dsp_load_word(pixels + layer->channels);
-    const int32_t third = depthwise_planes_cortex_m4_dsp_load_word(pixels + 2 * layer->channels);
-    const int32_t fourth = depthwise_planes_cortex_m4_dsp_load_word(pixels + 3 * layer->channels);
-
-    depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, first, second, planes + i);
-    depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, third, fourth, planes + i + 1);
-}
-
-/* Four channels of the pixel in a column, which may lie outside the image. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_planes_pixel_s8(
-    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t column)
-{
-    if (column < 0 || column >= layer->columns) {
-        return layer->outside;
+        pixels[k] = is_on_image ? depthwise_planes_cortex_m4_dsp_load_word(row + column * layer->channels)
+            : layer->outside;
     }
-    return depthwise_planes_cortex_m4_dsp_load_word(row + column * layer->channels);
+    DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+    for (int32_t k = 0; k < words; k++) {
+        /* Two channels of two pixels: those of the first in the lower half, those of the second in the upper one. */
+        const int32_t lower = depthwise_planes_cortex_m4_dsp_pair(pixels[2 * k], pixels[2 * k + 1]);
+        const int32_t upper = depthwise_planes_cortex_m4_dsp_pair_high(pixels[2 * k], pixels[2 * k + 1]);
+
+        planes[i + k] = depthwise_planes_cortex_m4_dsp_even_s8(lower);
+        planes[layer->plane_words + i + k] = depthwise_planes_cortex_m4_dsp_odd_s8(lower);
+        planes[2 * layer->plane_words + i + k] = depthwise_planes_cortex_m4_dsp_even_s8(upper);
+        planes[3 * layer->plane_words + i + k] = depthwise_planes_cortex_m4_dsp_odd_s8(upper);
+    }
 }
 
-/* Puts the pixels of word i there, which may lie outside the image. */
-static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(
-    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *row, int32_t i, int32_t *planes)
-{
-    const int32_t first = depthwise_planes_cortex_m4_dsp_planes_pixel_s8(layer, row, 2 * i - layer->pad);
-    const int32_t second = depthwise_planes_cortex_m4_dsp_planes_pixel_s8(layer, row, 2 * i - layer->pad + 1);
-
-    depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, first, second, planes + i);
-}
-
-/* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
+/* Fills the planes of four channels for `rows` rows of outputs from row `oy` on; x is the first of the four. */
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_fill_s8(
-    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *x, int32_t begin, int32_t rows,
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int8_t *x, int32_t oy, int32_t rows,
     int32_t *planes)
 {
-    const int32_t rest = (layer->beyond - layer->first) % 4;
+    const int32_t rest = (layer->beyond - layer->first) % 4, whole = layer->beyond - rest;
+    const int32_t begin = oy * layer->row_stride - layer->row_pad;
+    const int32_t end = begin + (rows - 1) * layer->row_stride + (layer->kernel_rows - 1) * layer->row_dilation;
 
-    for (int32_t y = begin; y < begin + rows; y++) {
+    for (int32_t y = begin; y <= end; y++) {
+        const int8_t *const row = x + y * layer->columns * layer->channels;
+
         if (y < 0 || y >= layer->rows) {
             for (int32_t i = 0; i < layer->row_words; i++) {
-                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, layer->outside, layer->outside, planes + i);
+                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, row, i, 1, 0, 0, planes);
             }
         } else {
-            const int8_t *const row = x + y * layer->columns * layer->channels;
-
             for (int32_t i = 0; i < layer->first; i++) {
-                depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(layer, row, i, planes);
+                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, row, i, 1, 0, layer->columns, planes);
             }
-            for (int32_t i = layer->first; i < layer->beyond - rest; i += 4) {
-                depthwise_planes_cortex_m4_dsp_planes_put_two_s8(layer, row, i, planes);
-                depthwise_planes_cortex_m4_dsp_planes_put_two_s8(layer, row, i + 2, planes);
+            for (int32_t i = layer->first; i < whole; i += 4) {
+                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, row, i, 2, 1, 0, planes);
+                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, row, i + 2, 2, 1, 0, planes);
             }
-            if (rest >= 2) {
-                depthwise_planes_cortex_m4_dsp_planes_put_two_s8(layer, row, layer->beyond - rest, planes);
-            }
-            if (rest % 2) {
-                depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(layer, row, layer->beyond - 1, planes);
-            }
+            depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, row, whole, rest, 1, 0, planes);
             for (int32_t i = layer->beyond; i < layer->row_words; i++) {
-                depthwise_planes_cortex_m4_dsp_planes_put_pixels_s8(layer, row, i, planes);
+                depthwise_planes_cortex_m4_dsp_planes_put_s8(layer, row, i, 1, 0, layer->columns, planes);
             }
         }
         planes += layer->row_words;
+    }
+}
+
+/* A number of a channel, which is read again if it has no register: else the compiler would store sums instead. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_planes_number(const int32_t *number,
+    int is_on_stack)
+{
+    return is_on_stack ? *(const volatile int32_t *)number : *number;
+}
+
+/* A sum, plus the products of a word of a row with the taps there: those of elements t and t + 1 of a window. Weights
+   are read once for a row, to `own`; bits of `loaded` tell which ones are there. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_planes_add(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer, const int32_t *weights, uint64_t *loaded, int32_t *own,
+    int32_t row, int32_t t, int32_t word, int32_t sum)
+{
+    const int32_t apart = layer->column_dilation, last = (layer->kernel_columns - 1) * apart;
+    const int32_t even = layer->even_pairs, pairs = even + layer->odd_pairs, lone = layer->lone;
+    const int is_upper = t < 0 || t % apart != 0, is_pair = pairs > 0 && (t < last || lone == 0);
+    const int32_t first = t < 0 ? 0 : t < last ? t : t - 1; /* tap of the pair that has them, or one of them */
+    const int32_t tap = is_pair ? t >= 0 : row * lone + (lone > 1 ? (t + is_upper) / apart : 0);
+    const int32_t place = is_pair ? row * pairs + first % 2 * even + first / 2 : layer->kernel_rows * pairs + tap / 2;
+
+    if ((*loaded >> place & 1) == 0) {
+        own[place] = depthwise_planes_cortex_m4_dsp_planes_number(&weights[place], layer->words > 6);
+        *loaded |= UINT64_C(1) << place;
+    }
+    return is_pair && t == first ? depthwise_planes_cortex_m4_dsp_dot(word, own[place], sum)
+                                 : depthwise_planes_cortex_m4_dsp_halves(word, is_upper, own[place], tap % 2, sum);
+}
+
+/* Outputs side by side, of which the first window begins at `from`. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_together(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer,
+    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel *channel, const int32_t *numbers,
+    const int32_t *weights, const int32_t *from, int32_t outputs, int8_t *out,
+    depthwise_planes_cortex_m4_dsp_depthwise_store *store)
+{
+    const int32_t apart = layer->column_dilation, last = (layer->kernel_columns - 1) * apart;
+    const int32_t stride = layer->column_stride, reached = (outputs - 1) * stride + last;
+    struct depthwise_planes_cortex_m4_dsp_depthwise_channel own = *channel;
+    int32_t sums[6];
+
+    sums[0] = depthwise_planes_cortex_m4_dsp_planes_number(&numbers[0], layer->on_stack > 0);
+    DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+    for (int32_t n = 1; n < outputs; n++) {
+        sums[n] = sums[0];
+    }
+    DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+    for (int32_t row = 0; row < layer->kernel_rows; row++) {
+        int32_t own_weights[64], words[2];
+        uint64_t loaded = 0;
+
+        DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+        for (int32_t i = 0; 2 * i <= reached; i++) {
+            if (i % 2 == 0 && 2 * i + 2 <= reached) {
+                depthwise_planes_cortex_m4_dsp_two_at(from + i, &words[0], &words[1]);
+            } else if (i % 2 == 0) {
+                words[0] = from[i];
+            }
+            DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+            for (int32_t n = 0; n < outputs; n++) {
+                const int32_t t = 2 * i - n * stride;
+
+                if (t >= -1 && t <= last && (t % apart == 0 || (t + 1) % apart == 0)) {
+                    sums[n] = depthwise_planes_cortex_m4_dsp_planes_add(layer, weights, &loaded, own_weights, row, t,
+                        words[i % 2], sums[n]);
+                }
+            }
+        }
+        from += layer->row_dilation * layer->row_words;
+    }
+    own.multiplier =
+        depthwise_planes_cortex_m4_dsp_planes_number(&numbers[1], layer->on_stack > 1 && !channel->is_guarded);
+    own.offset = depthwise_planes_cortex_m4_dsp_planes_number(&numbers[2], layer->on_stack > 2 && !channel->is_guarded);
+    DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+    for (int32_t n = 0; n < outputs; n++) {
+        store(&own, sums[n], out + n * layer->channels * layer->y_bytes);
+    }
+}
+
+/* `rows` rows of outputs of a channel, whose plane begins at `from`. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_planes_channel_of(
+    const struct depthwise_planes_cortex_m4_dsp_planes *layer,
+    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel *channel, const int32_t *weights, const int32_t *from,
+    int8_t *out, int32_t rows, depthwise_planes_cortex_m4_dsp_depthwise_store *store)
+{
+    const int32_t size = layer->together, parts = layer->parts, rest = layer->out_columns % size;
+    const int32_t step = size * layer->column_stride / 2, bytes = size * layer->channels * layer->y_bytes;
+    const int32_t rounds = layer->out_columns / size / parts;
+    const int32_t numbers[] = { channel->bias, channel->multiplier, channel->offset };
+    int32_t kept[64];
+
+    DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < layer->words; i++) {
+        kept[i] = weights[layer->words * channel->m + i];
+    }
+    for (; rows != 0; rows--) {
+        for (int32_t i = 0; i < rounds; i++) {
+            DEPTHWISE_PLANES_CORTEX_M4_UNROLLED
+            for (int32_t k = 0; k < parts; k++) {
+                depthwise_planes_cortex_m4_dsp_planes_together(layer, channel, numbers, kept, from + k * step, size,
+                    out + k * bytes, store);
+            }
+            from += parts * step;
+            out += parts * bytes;
+        }
+        if (rest > 0) {
+            depthwise_planes_cortex_m4_dsp_planes_together(layer, channel, numbers, kept, from, rest, out, store);
+        }
+        from += layer->row_stride * layer->row_words - rounds * parts * step;
+        out += rest * layer->channels * layer->y_bytes;
     }
 }
 
@@ -376,145 +480,45 @@ DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static inline int8_t depthwise_planes_corte
 
 DEPTHWISE_PLANES_CORTEX_M4_CONST_ATTR static const struct depthwise_planes_cortex_m4_dsp_planes
     depthwise_planes_cortex_m4_conv1_layout = {
-    .rows = 9, .columns = 8, .channels = 8, .pad = 2, .plane_words = 78, .row_words = 6, .first = 1, .beyond = 5,
-    .outside = -101058055,
+    .rows = 9, .columns = 8, .channels = 8, .row_pad = 2, .column_pad = 2, .plane_words = 78, .row_words = 6,
+    .first = 1, .beyond = 5, .outside = -101058055, .kernel_rows = 5, .kernel_columns = 5, .row_stride = 2,
+    .column_stride = 2, .row_dilation = 1, .column_dilation = 1, .out_columns = 4, .y_bytes = 1, .even_pairs = 2,
+    .lone = 1, .together = 4, .parts = 1, .words = 13, .on_stack = 2,
 };
 
-/* Fills the planes of four channels with the image's rows from `begin` on; x is the first of the four. */
-DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(const int8_t *x, int32_t begin,
+/* Fills the planes of four channels for `rows` rows of outputs from row `oy` on; x is the first of the four. */
+DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_planes(const int8_t *x, int32_t oy,
     int32_t rows, int32_t *planes)
 {
-    depthwise_planes_cortex_m4_dsp_planes_fill_s8(&depthwise_planes_cortex_m4_conv1_layout, x, begin, rows, planes);
+    depthwise_planes_cortex_m4_dsp_planes_fill_s8(&depthwise_planes_cortex_m4_conv1_layout, x, oy, rows, planes);
+}
+
+/* Stores the code of a sum of a channel. */
+static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_store(
+    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out)
+{
+    *(int8_t *)out = depthwise_planes_cortex_m4_conv1_code(sum, channel->multiplier);
 }
 
 /* One channel of `rows` rows of outputs. */
 DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1_channel(
-    const int32_t *row, int8_t *out, int32_t m, int32_t rows)
+    const int32_t *plane, int8_t *out, int32_t rows, int32_t m)
 {
-    enum { CHANNELS = 8 };
-    const int32_t *const weights = depthwise_planes_cortex_m4_conv1_weights + 13 * m;
-    const int32_t w0 = weights[0];
-    const int32_t w1 = weights[1];
-    const int32_t w2 = weights[2];
-    const int32_t w3 = weights[3];
-    const int32_t w4 = weights[4];
-    const int32_t w5 = weights[5];
-    const int32_t w6 = weights[6];
-    const int32_t w7 = weights[7];
-    const int32_t w8 = weights[8];
-    const int32_t w9 = weights[9];
-    const int32_t w10 = weights[10];
-    const int32_t w11 = weights[11];
-    const int32_t w12 = weights[12];
-    /* volatile keeps these on the stack and the weights in registers; each is read once per group of outputs. */
-    const volatile int32_t bias = depthwise_planes_cortex_m4_conv1_bias[m];
-    const volatile int32_t own_multiplier = depthwise_planes_cortex_m4_conv1_multiplier[m];
+    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel channel = {
+        .m = m, .bias = depthwise_planes_cortex_m4_conv1_bias[m],
+        .multiplier = depthwise_planes_cortex_m4_conv1_multiplier[m]
+    };
 
-    for (; rows != 0; rows--) {
-        int32_t word0, word1;
-        int32_t sum0 = bias;
-        int32_t sum1 = sum0;
-        int32_t sum2 = sum0;
-        int32_t sum3 = sum0;
-
-        depthwise_planes_cortex_m4_dsp_two_at(row, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w0, sum0);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w1, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w0, sum1);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 2, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w10, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w1, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w0, sum2);
-        sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w10, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w1, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w0, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 4, &word0, &word1);
-        sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w10, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w1, sum3);
-        sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w10, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 6, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w2, sum0);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w3, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w2, sum1);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 2, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w10, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w3, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w2, sum2);
-        sum1 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w10, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w3, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w2, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 6 + 4, &word0, &word1);
-        sum2 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w10, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w3, sum3);
-        sum3 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w10, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 12, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w4, sum0);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w5, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w4, sum1);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 2, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w11, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w5, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w4, sum2);
-        sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w11, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w5, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w4, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 12 + 4, &word0, &word1);
-        sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w11, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w5, sum3);
-        sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w11, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 18, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w6, sum0);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w7, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w6, sum1);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 2, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w11, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w7, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w6, sum2);
-        sum1 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w11, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w7, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w6, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 18 + 4, &word0, &word1);
-        sum2 = depthwise_planes_cortex_m4_dsp_low_by_high(word0, w11, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w7, sum3);
-        sum3 = depthwise_planes_cortex_m4_dsp_low_by_high(word1, w11, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 24, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word0, w8, sum0);
-        sum0 = depthwise_planes_cortex_m4_dsp_dot(word1, w9, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word1, w8, sum1);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 2, &word0, &word1);
-        sum0 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w12, sum0);
-        sum1 = depthwise_planes_cortex_m4_dsp_dot(word0, w9, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word0, w8, sum2);
-        sum1 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w12, sum1);
-        sum2 = depthwise_planes_cortex_m4_dsp_dot(word1, w9, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word1, w8, sum3);
-        depthwise_planes_cortex_m4_dsp_two_at(row + 24 + 4, &word0, &word1);
-        sum2 = depthwise_planes_cortex_m4_dsp_low_by_low(word0, w12, sum2);
-        sum3 = depthwise_planes_cortex_m4_dsp_dot(word0, w9, sum3);
-        sum3 = depthwise_planes_cortex_m4_dsp_low_by_low(word1, w12, sum3);
-        {
-            const int32_t multiplier = own_multiplier;
-
-            out[0] = depthwise_planes_cortex_m4_conv1_code(sum0, multiplier);
-            out[CHANNELS] = depthwise_planes_cortex_m4_conv1_code(sum1, multiplier);
-            out[2 * CHANNELS] = depthwise_planes_cortex_m4_conv1_code(sum2, multiplier);
-            out[3 * CHANNELS] = depthwise_planes_cortex_m4_conv1_code(sum3, multiplier);
-        }
-        row += 4;
-        out += 4 * CHANNELS;
-        row += 8; /* to the next row of windows */
-    }
+    depthwise_planes_cortex_m4_dsp_planes_channel_of(&depthwise_planes_cortex_m4_conv1_layout, &channel,
+        depthwise_planes_cortex_m4_conv1_weights, plane, out, rows, depthwise_planes_cortex_m4_conv1_store);
 }
 
 /* conv1: QLinearConv, kernel 5x5, stride 2x2, padding 2x2, 8 groups. */
 DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static void depthwise_planes_cortex_m4_conv1(const int8_t *x, int8_t *y,
     int32_t *planes)
 {
-    enum {
-        BATCH = 1, X_IMAGE = 576, Y_IMAGE = 160, CHANNELS = 8, PLANE = 78,
-        OUT_HEIGHT = 5, OUT_ROW = 4 * CHANNELS, STRIDE = 2, PAD = 2, SPAN = 5,
-        BAND = 5 /* rows of outputs that the planes serve */
-    };
+    enum { BATCH = 1, X_IMAGE = 576, Y_IMAGE = 160, CHANNELS = 8, PLANE = 78 };
+    enum { OUT_HEIGHT = 5, OUT_ROW = 4 * CHANNELS, BAND = 5 }; /* BAND rows of outputs at a time */
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t oy = 0; oy < OUT_HEIGHT; oy += BAND) {
@@ -524,10 +528,9 @@ DEPTHWISE_PLANES_CORTEX_M4_CODE_ATTR static void depthwise_planes_cortex_m4_conv
                 const int32_t m = quad;
                 int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 
-                depthwise_planes_cortex_m4_conv1_planes(
-                    x + n * X_IMAGE + m, oy * STRIDE - PAD, (rows - 1) * STRIDE + SPAN, planes);
+                depthwise_planes_cortex_m4_conv1_planes(x + n * X_IMAGE + m, oy, rows, planes);
                 for (int32_t i = 0; i < 4; i++) {
-                    depthwise_planes_cortex_m4_conv1_channel(planes + i * PLANE, out + i, m + i, rows);
+                    depthwise_planes_cortex_m4_conv1_channel(planes + i * PLANE, out + i, rows, m + i);
                 }
             }
         }

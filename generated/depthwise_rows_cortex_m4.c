@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x6a0f3375
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xda9f6c90
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -90,14 +90,15 @@ typedef char depthwise_rows_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -
 #define DEPTHWISE_ROWS_CORTEX_M4_ACLE 0
 #endif
 
-/* sum + a.low * b.low (SMLABB). */
-static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_low_by_low(int32_t a, int32_t b,
-    int32_t sum)
+/* sum + the product of a half of a and one of b, the upper ones if told so (SMLABB, SMLABT, SMLATB, SMLATT). */
+static DEPTHWISE_ROWS_CORTEX_M4_INLINE int32_t depthwise_rows_cortex_m4_dsp_halves(int32_t a, int is_upper_a, int32_t b,
+    int is_upper_b, int32_t sum)
 {
 #if DEPTHWISE_ROWS_CORTEX_M4_ACLE
-    return __smlabb(a, b, sum);
+    return is_upper_a ? is_upper_b ? __smlatt(a, b, sum) : __smlatb(a, b, sum)
+           : is_upper_b ? __smlabt(a, b, sum) : __smlabb(a, b, sum);
 #else
-    return sum + (int32_t)(int16_t)a * (int16_t)b;
+    return sum + (int32_t)(int16_t)(is_upper_a ? a >> 16 : a) * (int16_t)(is_upper_b ? b >> 16 : b);
 #endif
 }
 
@@ -190,11 +191,11 @@ static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_dsp_depthwi
 
             if (column < first || column >= beyond) {
                 sums[i] = layer->zero_point
-                    ? depthwise_rows_cortex_m4_dsp_low_by_low(weight, layer->zero_point, sums[i]) : sums[i];
+                    ? depthwise_rows_cortex_m4_dsp_halves(weight, 0, layer->zero_point, 0, sums[i]) : sums[i];
             } else if (layer->is_unsigned) {
-                sums[i] = depthwise_rows_cortex_m4_dsp_low_by_low(weight, *(const uint8_t *)element, sums[i]);
+                sums[i] = depthwise_rows_cortex_m4_dsp_halves(weight, 0, *(const uint8_t *)element, 0, sums[i]);
             } else {
-                sums[i] = depthwise_rows_cortex_m4_dsp_low_by_low(weight, *element, sums[i]);
+                sums[i] = depthwise_rows_cortex_m4_dsp_halves(weight, 0, *element, 0, sums[i]);
             }
         }
     }

@@ -40,6 +40,7 @@ FILES = (
     "dsp_depthwise.h",
     "dsp_planes.h",
     "dsp_means.h",
+    "dsp_plane_sums.h",
     "dsp_winograd.h",
     "helium.h",
     "mve_blocks.h",

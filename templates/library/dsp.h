@@ -658,33 +658,14 @@ static QCGEN_INLINE void qcgen_dsp_winograd_dot_six_rest(
 #endif
 }
 
-/* sum + a.low * b.low (SMLABB). */
-static QCGEN_INLINE int32_t qcgen_dsp_low_by_low(int32_t a, int32_t b, int32_t sum)
+/* sum + the product of a half of a and one of b, the upper ones if told so (SMLABB, SMLABT, SMLATB, SMLATT). */
+static QCGEN_INLINE int32_t qcgen_dsp_halves(int32_t a, int is_upper_a, int32_t b, int is_upper_b, int32_t sum)
 {
 #if QCGEN_ACLE
-    return __smlabb(a, b, sum);
+    return is_upper_a ? is_upper_b ? __smlatt(a, b, sum) : __smlatb(a, b, sum)
+           : is_upper_b ? __smlabt(a, b, sum) : __smlabb(a, b, sum);
 #else
-    return sum + (int32_t)(int16_t)a * (int16_t)b;
-#endif
-}
-
-/* sum + a.low * b.high (SMLABT). */
-static QCGEN_INLINE int32_t qcgen_dsp_low_by_high(int32_t a, int32_t b, int32_t sum)
-{
-#if QCGEN_ACLE
-    return __smlabt(a, b, sum);
-#else
-    return sum + (int32_t)(int16_t)a * (int16_t)(b >> 16);
-#endif
-}
-
-/* sum + a.high * b.low (SMLATB). */
-static QCGEN_INLINE int32_t qcgen_dsp_high_by_low(int32_t a, int32_t b, int32_t sum)
-{
-#if QCGEN_ACLE
-    return __smlatb(a, b, sum);
-#else
-    return sum + (int32_t)(int16_t)(a >> 16) * (int16_t)b;
+    return sum + (int32_t)(int16_t)(is_upper_a ? a >> 16 : a) * (int16_t)(is_upper_b ? b >> 16 : b);
 #endif
 }
 

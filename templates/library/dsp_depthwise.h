@@ -105,9 +105,9 @@ static QCGEN_INLINE int32_t qcgen_dsp_depthwise_add_two(
         return qcgen_dsp_dot(x, taps, sum);
     }
     if (row >= r->top && row < r->bottom) {
-        return qcgen_dsp_low_by_low(x, taps, sum);
+        return qcgen_dsp_halves(x, 0, taps, 0, sum);
     }
-    return row + 1 >= r->top && row + 1 < r->bottom ? qcgen_dsp_low_by_high(x, taps, sum) : sum;
+    return row + 1 >= r->top && row + 1 < r->bottom ? qcgen_dsp_halves(x, 0, taps, 1, sum) : sum;
 }
 
 /* A sum, plus the products of a column with column k of the weights. */
@@ -119,8 +119,8 @@ static QCGEN_INLINE int32_t qcgen_dsp_depthwise_add(
     sum = rows >= 2 ? qcgen_dsp_depthwise_add_two(r, 0, x.upper, r->taps.upper[k], sum) : sum;
     sum = rows >= 4 ? qcgen_dsp_depthwise_add_two(r, 2, x.middle, r->taps.middle[k], sum) : sum;
     if (rows % 2 && r->top < rows && r->bottom == rows) {
-        sum = k == 1 ? qcgen_dsp_low_by_high(x.lower, r->taps.lower[0], sum)
-                     : qcgen_dsp_low_by_low(x.lower, r->taps.lower[k / 2], sum);
+        sum = k == 1 ? qcgen_dsp_halves(x.lower, 0, r->taps.lower[0], 1, sum)
+                     : qcgen_dsp_halves(x.lower, 0, r->taps.lower[k / 2], 0, sum);
     }
     return sum;
 }
@@ -587,11 +587,11 @@ static QCGEN_INLINE void qcgen_dsp_depthwise_add_row(const struct qcgen_dsp_dept
             const int8_t *const element = in + (column - first) * layer->channels;
 
             if (column < first || column >= beyond) {
-                sums[i] = layer->zero_point ? qcgen_dsp_low_by_low(weight, layer->zero_point, sums[i]) : sums[i];
+                sums[i] = layer->zero_point ? qcgen_dsp_halves(weight, 0, layer->zero_point, 0, sums[i]) : sums[i];
             } else if (layer->is_unsigned) {
-                sums[i] = qcgen_dsp_low_by_low(weight, *(const uint8_t *)element, sums[i]);
+                sums[i] = qcgen_dsp_halves(weight, 0, *(const uint8_t *)element, 0, sums[i]);
             } else {
-                sums[i] = qcgen_dsp_low_by_low(weight, *element, sums[i]);
+                sums[i] = qcgen_dsp_halves(weight, 0, *element, 0, sums[i]);
             }
         }
     }

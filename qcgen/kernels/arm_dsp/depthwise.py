@@ -5,7 +5,6 @@ A plane's rows are summed by groups of outputs: which of its words are loaded an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import ClassVar
@@ -13,17 +12,18 @@ from typing import ClassVar
 import numpy as np
 
 from qcgen.ir.context import Context, Struct
-from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
+from qcgen.ir.program import Conv, Int64s, Operator
 from qcgen.kernels.access import bands, channel_by_channel, plane
 from qcgen.kernels.arm_dsp import depthwise_direct
 from qcgen.kernels.arm_dsp.output import KeptOutput, bias_table, certified, dsp_output, kept_output, pack_finely, times
 from qcgen.kernels.arm_dsp.weights import KernelWords, Tap, kernel_words
-from qcgen.kernels.fast_output import output_constants
+from qcgen.kernels.epilogue import Number, Output
+from qcgen.kernels.fast_output import FastOutput, output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import Packed
 from qcgen.kernels.reasons import why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import Described, described, x_kind
-from qcgen.kernels.windows import Images, OutputGroups, PlaneAxis, images, plane_axes
+from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 from qcgen.options import spelt
 
 MAX_WORDS = 6  # words of weights that registers hold besides four sums, two words of the image and pointers
@@ -33,61 +33,11 @@ MAX_PARTS = 4  # up to so many times in a loop,
 WHOLE_PARTS = 8  # or up to so many times if that saves the loop;
 SPILLED_PARTS = 2  # so many at most if not all weights stay in registers
 
+OVERHEAD, PRODUCT, OUTPUT = 42, 2.2, 4  # operations of a channel, of a product with its share of loads, of an output
+
 QUAD = 4  # channels in a word of the image
 MAX_TAPS = 64  # written out one by one
 PLANES_BYTES = 4096  # scratch that a band of rows may take, if more than one row fits
-
-
-@dataclass(frozen=True)
-class Product:
-    """``sum`` += the product of a word of the plane with word ``weight`` of the kernel, by the primitive ``by``."""
-
-    sum: str
-    by: str
-    weight: int
-
-
-@dataclass(frozen=True)
-class Load:
-    """Words of a plane that lie side by side, ``index`` words behind ``row_start``, and the products of each."""
-
-    row_start: int
-    index: int
-    words: tuple[tuple[Product, ...], ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Outputs that are summed at the same time; ``sums`` is each sum and where its code goes, in C."""
-
-    sums: tuple[tuple[str, str], ...]
-    loads: tuple[Load, ...]
-
-    @property
-    def products(self) -> int:
-        """How many multiplications there are."""
-        return sum(len(word) for load in self.loads for word in load.words)
-
-
-@dataclass(frozen=True)
-class PartedGroups(OutputGroups):
-    """Columns in ``parts``, one after the other; ``step`` is in words."""
-
-    parts: tuple[Part, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables that words are loaded to."""
-        most = max(len(load.words) for part in self.parts for load in part.loads)
-        return tuple(f"word{i}" for i in range(most))
-
-
-@dataclass(frozen=True)
-class RowLoops:
-    """A row of outputs, in ``groups``; ``left`` words are left to the next row of windows."""
-
-    groups: tuple[PartedGroups, ...]
-    left: int
 
 
 @dataclass(frozen=True)
@@ -100,52 +50,17 @@ class Planes:
     row_words: int
 
 
-def row_loops(planes: Planes) -> RowLoops:
-    """The outputs of a row: all at once if they are few, else in groups and what these leave over."""
+def row_loop(planes: Planes) -> dict[str, int]:
+    """How a row of outputs is summed: written out if they are few, else in a loop; at its end what that leaves over."""
     outputs = planes.width.output
     if len(planes.kernel.words) <= MAX_WORDS:
-        divided = _divided(outputs, SUMS, MAX_PARTS, WHOLE_PARTS)
+        columns, most, whole = SUMS, MAX_PARTS, WHOLE_PARTS
     else:
         has_more = planes.width.stride == 1 or outputs <= SPILLED_SUMS
-        divided = _divided(outputs, SPILLED_SUMS if has_more else SUMS, SPILLED_PARTS, SPILLED_PARTS)
-    groups = tuple(_group(planes, columns, count) for columns, count in divided)
-    read = sum(group.step * group.count for group in groups)
-    return RowLoops(groups, planes.height.stride * planes.row_words - read)
-
-
-def _divided(outputs: int, columns: int, most: int, whole: int) -> Iterable[tuple[list[int], int]]:
-    """The columns of each part of a group, and how many groups there are: loops of up to ``most`` parts, or none."""
-    wholes, rest = divmod(outputs, columns)
-    parts = min(range(most, 1, -1), key=lambda n: wholes % n)
-    looped = wholes // parts if wholes > whole else 0
-    alone = [columns] * (wholes - looped * parts) + [rest] * (rest > 0)
-    return [([columns] * parts, looped)] * (looped > 0) + [(alone, 1)] * (len(alone) > 0)
-
-
-def _group(planes: Planes, sizes: list[int], count: int) -> PartedGroups:
-    firsts = [sum(sizes[:i]) for i in range(len(sizes))]
-    parts = tuple(_part(planes, range(first, first + n)) for first, n in zip(firsts, sizes, strict=True))
-    return PartedGroups(sum(sizes), count, sum(sizes) * planes.width.stride // 2, parts)
-
-
-def _part(planes: Planes, columns: range) -> Part:
-    words: dict[tuple[int, int], list[Product]] = {}
-    sums: list[tuple[str, str]] = []
-    for column in columns:
-        name = f"sum{column}"
-        sums.append((name, f"out + {column} * CHANNELS" if column else "out"))
-        for row in range(planes.height.kernel):
-            for word, by, weight in planes.kernel.products(row, column * planes.width.stride):
-                words.setdefault((row * planes.height.dilation, word), []).append(Product(name, by, weight))
-    return Part(tuple(sums), tuple(_loads(planes, words)))
-
-
-def _loads(planes: Planes, words: dict[tuple[int, int], list[Product]]) -> Iterable[Load]:
-    """The words in the order in which they are loaded, two at a time where they lie side by side."""
-    while words:
-        y, first = min(words)
-        together = [(y, word) for word in (first, first + 1) if (y, word) in words]
-        yield Load(y * planes.row_words, first, tuple(tuple(words.pop(key)) for key in together))
+        columns, most, whole = SPILLED_SUMS if has_more else SUMS, SPILLED_PARTS, SPILLED_PARTS
+    wholes = max(outputs // columns, 1)
+    parts = wholes if wholes <= whole else max(n for n in range(1, most + 1) if wholes % n == 0)
+    return {"together": min(columns, outputs), "parts": parts}
 
 
 @dataclass(frozen=True)
@@ -156,7 +71,9 @@ class DepthwiseContext(Context):
 
     conv: Described
     images: Images
-    kept: KeptOutput
+    output: Output
+    dsp: FastOutput
+    shared_offset: Number  # that of all channels, if there is one
     planes: Struct  # how they are filled
     has_odd_channels: bool  # fours leave channels over: the last four end with the pixel
     x_kind: str  # how the names of instructions end that read x
@@ -164,10 +81,6 @@ class DepthwiseContext(Context):
     height: PlaneAxis
     width: PlaneAxis
     band: int  # rows of outputs that the planes serve
-    loops: RowLoops  # through a row of outputs
-    words: range  # of the kernel of a channel
-    keeps_bias: bool  # registers hold the initial accumulators besides them,
-    keeps_multiplier: bool  # and the multiplier
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -221,24 +134,22 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     packed = _pack(op, setting)
     height, width = plane_axes(g)
     planes = Planes(kernel_words(height, width), height, width, ceil(width.reached / 2))
-    band, loops = _band(planes), row_loops(planes)
+    band = _band(planes)
     plane_words = ((band - 1) * height.stride + height.span) * planes.row_words
-    words = len(planes.kernel.words)
+    kept = kept_output(packed.epilogue.output, dsp_output(op, packed))
     context = DepthwiseContext(
         conv=described(op),
         images=images(g),
-        kept=kept_output(packed.epilogue.output, dsp_output(op, packed)),
-        planes=_layout(g, width, packed, planes.row_words, plane_words),
+        output=kept.output,
+        dsp=kept.dsp,
+        shared_offset=kept.shared_offset,
+        planes=_layout(op, planes, packed, plane_words, kept),
         has_odd_channels=g.in_channels % QUAD != 0,
         x_kind=x_kind(op),
         y_type=op.y.dtype.c,
         height=height,
         width=width,
         band=band,
-        loops=loops,
-        words=range(words),
-        keeps_bias=words <= MAX_WORDS - 1,
-        keeps_multiplier=words <= MAX_WORDS - 2,
     )
     meaning = f"weights [{g.out_channels} channels], two taps in a word{times(packed.bits)}."
     weights = Constants("weights", "int32_t", _words(packed, height, width, planes.kernel), meaning)
@@ -247,24 +158,49 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     units = bands(plane(g), band, repeats=2 if g.in_channels % QUAD else 1)
     access = channel_by_channel(op, setting, units, gathers=True)
     scratch = (Scratch(4 * QUAD * plane_words, 4),)
-    return Prepared(constants, context, scratch, certified(op, packed), access=access)
+    folded = {"dsp_planes_channel_of": _operations(planes)}
+    return Prepared(constants, context, scratch, certified(op, packed), access=access, folded=folded)
 
 
-def _layout(g: ConvGeometry, width: PlaneAxis, packed: Packed, row_words: int, plane_words: int) -> Struct:
-    """How planes are filled: which words of a row lie wholly on the image, and what lies outside."""
+def _operations(planes: Planes) -> float:
+    """What the function of a channel becomes: products and the codes of the outputs that are written out."""
+    loop, outputs = row_loop(planes), planes.width.output
+    written = loop["parts"] * loop["together"] + outputs % loop["together"]
+    found = [len(planes.kernel.products(0, column * planes.width.stride)) for column in range(written)]
+    return OVERHEAD + PRODUCT * planes.height.kernel * sum(found) + OUTPUT * written
+
+
+def _layout(op: Conv, planes: Planes, packed: Packed, plane_words: int, kept: KeptOutput) -> Struct:
+    """How planes are filled and read: which words of a row lie wholly on the image, and what lies outside."""
+    height, width, row_words = planes.height, planes.width, planes.row_words
     first = min(-(-width.pad // 2), row_words)
     numbers = {
-        "rows": plane_axes(g)[0].input,
+        "rows": height.input,
         "columns": width.input,
-        "channels": g.in_channels,
-        "pad": width.pad,
+        "channels": op.geometry.in_channels,
+        "row_pad": height.pad,
+        "column_pad": width.pad,
         "plane_words": plane_words,
         "row_words": row_words,
         "first": first,
         "beyond": max(min((width.input + width.pad) // 2, row_words), first),
         "outside": int.from_bytes(bytes([packed.padding & 0xFF] * QUAD), "little", signed=True),
+        "kernel_rows": height.kernel,
+        "kernel_columns": width.kernel,
+        "row_stride": height.stride,
+        "column_stride": width.stride,
+        "row_dilation": height.dilation,
+        "column_dilation": width.dilation,
+        "out_columns": width.output,
+        "y_bytes": op.y.dtype.bytes,
+        "even_pairs": planes.kernel.even_pairs,
+        "odd_pairs": planes.kernel.odd_pairs,
+        "lone": planes.kernel.lone,
+        **row_loop(planes),
+        "words": len(planes.kernel.words),
+        "on_stack": (1 + kept.keeps_own + kept.keeps_offset) * (len(planes.kernel.words) > MAX_WORDS - 2),
     }
-    return Struct("dsp_planes", (), numbers)
+    return Struct("dsp_planes", (), {name: number for name, number in numbers.items() if number})
 
 
 DEPTHWISE = Kernel("arm_dsp/depthwise", DepthwiseContext, frozenset({"dsp"}), why_not, prepare)

@@ -47,7 +47,7 @@ class PlaneProduct:
     """``sum`` = the product with a word of weights by the primitive ``by``, plus ``addend``."""
 
     sum: str
-    by: str
+    by: tuple[int, int] | None  # halves of both words, None for whole ones
     weight: int  # the number of the word
     addend: str
 
@@ -184,7 +184,7 @@ def _loads(sizes: Sequence[ConvGeometry], pitch: int) -> Iterator[PlaneLoad]:
     height, width = plane_axes(sizes[0])
     kernel, started = _kernel(sizes), set[str]()
     for row in range(height.kernel):
-        words: dict[int, list[tuple[str, str, int]]] = {}
+        words: dict[int, list[tuple[str, tuple[int, int] | None, int]]] = {}
         for output in range(_outputs_together(sizes)):
             for word, by, weight in kernel.products(row, output * width.stride):
                 words.setdefault(word, []).append((f"sum{output}", by, weight))
@@ -193,7 +193,7 @@ def _loads(sizes: Sequence[ConvGeometry], pitch: int) -> Iterator[PlaneLoad]:
             for name, by, weight in found:
                 products.append(PlaneProduct(name, by, weight, name if name in started else "bias"))
                 started.add(name)
-            is_pair = any(not by.startswith("low") for _, by, _ in found)
+            is_pair = any(by is None or by[0] for _, by, _ in found)
             yield PlaneLoad(row * pitch + 2 * word, is_pair, tuple(products))
 
 

@@ -1,0 +1,111 @@
+/* Depthwise convolutions of planes whose words hold two neighbours, for Cortex-M4, M7 and M33. */
+#pragma once
+#include <stdint.h>
+#include "compiler.h"
+#include "dsp.h"
+#include "dsp_depthwise.h"
+#include "dsp_planes.h"
+
+/* A number of a channel, which is read again if it has no register: else the compiler would store sums instead. */
+static QCGEN_INLINE int32_t qcgen_dsp_planes_number(const int32_t *number, int is_on_stack)
+{
+    return is_on_stack ? *(const volatile int32_t *)number : *number;
+}
+
+/* A sum, plus the products of a word of a row with the taps there: those of elements t and t + 1 of a window. Weights
+   are read once for a row, to `own`; bits of `loaded` tell which ones are there. */
+static QCGEN_INLINE int32_t qcgen_dsp_planes_add(const struct qcgen_dsp_planes *layer, const int32_t *weights,
+    uint64_t *loaded, int32_t *own, int32_t row, int32_t t, int32_t word, int32_t sum)
+{
+    const int32_t apart = layer->column_dilation, last = (layer->kernel_columns - 1) * apart;
+    const int32_t even = layer->even_pairs, pairs = even + layer->odd_pairs, lone = layer->lone;
+    const int is_upper = t < 0 || t % apart != 0, is_pair = pairs > 0 && (t < last || lone == 0);
+    const int32_t first = t < 0 ? 0 : t < last ? t : t - 1; /* tap of the pair that has them, or one of them */
+    const int32_t tap = is_pair ? t >= 0 : row * lone + (lone > 1 ? (t + is_upper) / apart : 0);
+    const int32_t place = is_pair ? row * pairs + first % 2 * even + first / 2 : layer->kernel_rows * pairs + tap / 2;
+
+    if ((*loaded >> place & 1) == 0) {
+        own[place] = qcgen_dsp_planes_number(&weights[place], layer->words > 6);
+        *loaded |= UINT64_C(1) << place;
+    }
+    return is_pair && t == first ? qcgen_dsp_dot(word, own[place], sum)
+                                 : qcgen_dsp_halves(word, is_upper, own[place], tap % 2, sum);
+}
+
+/* Outputs side by side, of which the first window begins at `from`. */
+static QCGEN_INLINE void qcgen_dsp_planes_together(const struct qcgen_dsp_planes *layer,
+    const struct qcgen_dsp_depthwise_channel *channel, const int32_t *numbers, const int32_t *weights,
+    const int32_t *from, int32_t outputs, int8_t *out, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t apart = layer->column_dilation, last = (layer->kernel_columns - 1) * apart;
+    const int32_t stride = layer->column_stride, reached = (outputs - 1) * stride + last;
+    struct qcgen_dsp_depthwise_channel own = *channel;
+    int32_t sums[6];
+
+    sums[0] = qcgen_dsp_planes_number(&numbers[0], layer->on_stack > 0);
+    QCGEN_UNROLLED
+    for (int32_t n = 1; n < outputs; n++) {
+        sums[n] = sums[0];
+    }
+    QCGEN_UNROLLED
+    for (int32_t row = 0; row < layer->kernel_rows; row++) {
+        int32_t own_weights[64], words[2];
+        uint64_t loaded = 0;
+
+        QCGEN_UNROLLED
+        for (int32_t i = 0; 2 * i <= reached; i++) {
+            if (i % 2 == 0 && 2 * i + 2 <= reached) {
+                qcgen_dsp_two_at(from + i, &words[0], &words[1]);
+            } else if (i % 2 == 0) {
+                words[0] = from[i];
+            }
+            QCGEN_UNROLLED
+            for (int32_t n = 0; n < outputs; n++) {
+                const int32_t t = 2 * i - n * stride;
+
+                if (t >= -1 && t <= last && (t % apart == 0 || (t + 1) % apart == 0)) {
+                    sums[n] = qcgen_dsp_planes_add(layer, weights, &loaded, own_weights, row, t, words[i % 2], sums[n]);
+                }
+            }
+        }
+        from += layer->row_dilation * layer->row_words;
+    }
+    own.multiplier = qcgen_dsp_planes_number(&numbers[1], layer->on_stack > 1 && !channel->is_guarded);
+    own.offset = qcgen_dsp_planes_number(&numbers[2], layer->on_stack > 2 && !channel->is_guarded);
+    QCGEN_UNROLLED
+    for (int32_t n = 0; n < outputs; n++) {
+        store(&own, sums[n], out + n * layer->channels * layer->y_bytes);
+    }
+}
+
+/* `rows` rows of outputs of a channel, whose plane begins at `from`. */
+static QCGEN_INLINE void qcgen_dsp_planes_channel_of(const struct qcgen_dsp_planes *layer,
+    const struct qcgen_dsp_depthwise_channel *channel, const int32_t *weights, const int32_t *from, int8_t *out,
+    int32_t rows, qcgen_dsp_depthwise_store *store)
+{
+    const int32_t size = layer->together, parts = layer->parts, rest = layer->out_columns % size;
+    const int32_t step = size * layer->column_stride / 2, bytes = size * layer->channels * layer->y_bytes;
+    const int32_t rounds = layer->out_columns / size / parts;
+    const int32_t numbers[] = { channel->bias, channel->multiplier, channel->offset };
+    int32_t kept[64];
+
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < layer->words; i++) {
+        kept[i] = weights[layer->words * channel->m + i];
+    }
+    for (; rows != 0; rows--) {
+        for (int32_t i = 0; i < rounds; i++) {
+            QCGEN_UNROLLED
+            for (int32_t k = 0; k < parts; k++) {
+                qcgen_dsp_planes_together(layer, channel, numbers, kept, from + k * step, size, out + k * bytes, store);
+            }
+            from += parts * step;
+            out += parts * bytes;
+        }
+        if (rest > 0) {
+            qcgen_dsp_planes_together(layer, channel, numbers, kept, from, rest, out, store);
+        }
+        from += layer->row_stride * layer->row_words - rounds * parts * step;
+        out += rest * layer->channels * layer->y_bytes;
+    }
+}

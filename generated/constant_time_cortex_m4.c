@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xed85673e
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xd983e2e1
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -339,8 +339,7 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_starts(co
     }
 }
 
-/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
-   upper fits 24 bits. */
+/* Parts sums of words of two channels: 256 * upper + lower modulo 2^32, then lower + common; upper fits 24 bits. */
 static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_part_shared(int32_t common, int32_t count,
     const int32_t *a, int32_t *sums)
 {
@@ -375,10 +374,9 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_own(const
     }
 }
 
-/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
-   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
-   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
-   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+/* Four elements, pairs of even ones (e) and of odd ones (o), join sums of channels by Winograd's identity for inner
+   products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o is subtracted, that of v * w is in the
+   biases. Of two channels that share words the upper one's sum is plain. `constants` is stepped behind the weights. */
 typedef void constant_time_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
 
 /* `count` words of four elements join the sums, one after the other. */
@@ -450,24 +448,38 @@ CONSTANT_TIME_CORTEX_M4_CODE_ATTR static inline int8_t constant_time_cortex_m4_c
 
 /* Stores the outputs of a block of channels. */
 static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
-    const int32_t *own, int8_t *out)
+    const int32_t *tail, int8_t *out)
 {
     int32_t multipliers[2];
 
     CONSTANT_TIME_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        constant_time_cortex_m4_dsp_own(own, width, c, multipliers);
+        constant_time_cortex_m4_dsp_own(tail, width, c, multipliers);
         out[c] = constant_time_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
     }
 }
 
-/* Exact output codes of a block of up to 4 channels from m on; not inlined, which would cost loops registers. */
+/* Exact output codes of a block's channels, the first of which is m; not inlined, which would cost loops registers. */
 CONSTANT_TIME_CORTEX_M4_NOINLINE static void constant_time_cortex_m4_conv1_exact4(const int32_t *sums, int32_t width,
     int8_t *out, int32_t m)
 {
     for (int32_t c = 0; c < width; c++) {
         out[c] = constant_time_cortex_m4_conv1_requantize(sums[c], m + c);
     }
+}
+
+/* Stores the outputs of a block, whatever they need. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_block(const int32_t *a, int32_t width,
+    const int32_t *tail, int8_t *out)
+{
+    int32_t sums[8]; /* not a, whose elements are in registers */
+
+    if (tail[width] < 0) { /* no channel has a guard band */
+        constant_time_cortex_m4_conv1_outputs(a, width, tail, out);
+        return;
+    }
+    constant_time_cortex_m4_dsp_part_alone(0, width, a, sums);
+    constant_time_cortex_m4_conv1_exact4(sums, width, out, tail[width]);
 }
 
 /* Multiplies four elements with the weights of 4 channels, and their pairs with each other. */
@@ -478,30 +490,28 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_conv1_quad4(
     a[4] = constant_time_cortex_m4_dsp_dot(even, odd, a[4]);
 }
 
-/* Output channels 0 to 3; returns the sum of e * o. */
+/* Output channels 0 to 3, 4 at a time. */
 CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_channels4(const int8_t *x, int8_t *out)
 {
     const int32_t *constants = constant_time_cortex_m4_conv1_constants;
+    const int8_t *const end = out + 4;
     int32_t a[5] = { 0 };
 
-    constant_time_cortex_m4_dsp_starts(&constants, 4, a);
-    constant_time_cortex_m4_dsp_words_s8(constant_time_cortex_m4_conv1_quad4, x, 2, &constants, a);
-    constant_time_cortex_m4_dsp_part_shared(a[4], 4, a, a);
-    if (constants[4] >= 0) { /* some channel has a guard band */
-        int32_t sums[4];
-
-        constant_time_cortex_m4_dsp_part_alone(0, 4, a, sums);
-        constant_time_cortex_m4_conv1_exact4(sums, 4, out, constants[4]);
-    } else {
-        constant_time_cortex_m4_conv1_outputs(a, 4, constants, out);
-    }
-    return a[4];
+    do {
+        constant_time_cortex_m4_dsp_starts(&constants, 4, a);
+        constant_time_cortex_m4_dsp_words_s8(constant_time_cortex_m4_conv1_quad4, x, 2, &constants, a);
+        constant_time_cortex_m4_dsp_part_shared(a[4], 4, a, a);
+        constant_time_cortex_m4_conv1_block(a, 4, constants, out);
+        constants += 5;
+        out += 4;
+    } while (out != end);
+    return a[4]; /* the sum of e * o */
 }
 
 /* constant_time_cortex_m4_conv1: multiplies 8 elements with the weights of 4 channels. */
 CONSTANT_TIME_CORTEX_M4_CODE_ATTR static void constant_time_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
 {
-    constant_time_cortex_m4_conv1_channels4(x, y);
+    (void)constant_time_cortex_m4_conv1_channels4(x, y);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */

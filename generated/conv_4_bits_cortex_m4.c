@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x665db327
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x3083ac5d
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -207,23 +207,6 @@ static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_dot(int32_
 #endif
 }
 
-/* The sums of channels of those of words that hold the weights of four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
-   256 * s1 + s3, 16 * s2 + s3 and s3, modulo 2^32; s0 fits 20 bits, s1 24 and s2 28. */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_part_nibbles(int32_t count, const int32_t *a,
-    int32_t *sums)
-{
-    CONV_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < count; c += 4) {
-        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)a[c + 3];
-        const uint32_t s2 = (uint32_t)a[c + 2] - (uint32_t)a[c + 3];
-
-        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)a[c + 2] - s1) >> 12;
-        sums[c + 1] = (int32_t)s1 >> 8;
-        sums[c + 2] = (int32_t)s2 >> 4;
-        sums[c + 3] = a[c + 3];
-    }
-}
-
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static CONV_4_BITS_CORTEX_M4_INLINE int32_t conv_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -342,17 +325,45 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_wor
     }
 }
 
-/* Where the sums of four channels that share words start in each window: less `shared`. */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_starts_less(
-    const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
+/* The same for two windows: the sums of the second follow those of the first. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_starts_of_two(const int32_t **constants,
+    int32_t width, int32_t *a)
 {
-    int32_t starts[4];
-
-    conv_4_bits_cortex_m4_dsp_load_two(constants, &starts[0], &starts[1]);
-    conv_4_bits_cortex_m4_dsp_load_two(constants, &starts[2], &starts[3]);
     CONV_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < count; c++) {
-        a[c] = (int32_t)((uint32_t)starts[c % 4] - (uint32_t)shared[c]);
+    for (int32_t c = 0; c < width; c += 2) {
+        conv_4_bits_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < width; c++) {
+        a[width + c] = a[c];
+    }
+}
+
+/* The same of words that hold four channels: 4096 * s0 + 256 * s1 + 16 * s2 + s3, 256 * s1 + s3, 16 * s2 + s3 and s3,
+   modulo 2^32, each plus what it has in common with other blocks; s0 fits 20 bits, s1 24 and s2 28. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_part_nibbles(const int32_t *common, int32_t count,
+    const int32_t *a, int32_t *sums)
+{
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c += 4) {
+        const uint32_t s3 = (uint32_t)a[c + 3] - (uint32_t)common[c + 3];
+        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)common[c + 1] - s3;
+        const uint32_t both = (uint32_t)a[c + 2] - (uint32_t)common[c + 2];
+
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common[c] - both - s1) >> 12;
+        sums[c + 1] = (int32_t)s1 >> 8;
+        sums[c + 2] = (int32_t)(both - s3) >> 4;
+        sums[c + 3] = (int32_t)s3;
+    }
+}
+
+/* What four such channels have in common: their `factors` times a sum of elements, and `products` of pairs. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_find_common(
+    const int32_t *factors, int32_t elements, int32_t products, int32_t *common)
+{
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < 4; c++) {
+        common[c] = (int32_t)((uint32_t)elements * (uint32_t)factors[c] + (c > 1 ? (uint32_t)products : 0));
     }
 }
 
@@ -458,27 +469,28 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_window(
 
 /* Stores the outputs of a block of channels for two pixels. */
 static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
-    const int32_t *own, int8_t *out)
+    const int32_t *tail, int8_t *out)
 {
-    enum { NEXT = 8 }; /* the second pixel's output */
+    const int32_t next = 8; /* the second pixel's output */
 
     CONV_4_BITS_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        out[c] = conv_4_bits_cortex_m4_conv1_code(a[c], own[c]);
-        out[NEXT + c] = conv_4_bits_cortex_m4_conv1_code(a[width + c], own[c]);
+        out[c] = conv_4_bits_cortex_m4_conv1_code(a[c], tail[c]);
+        out[next + c] = conv_4_bits_cortex_m4_conv1_code(a[width + c], tail[c]);
     }
 }
 
-/* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
+/* Sums of a block of 4 output channels for two pixels over their windows; returns the block's tail. */
 CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1_sums4(
-    const int32_t *xs, const int32_t *constants, const int32_t *shared, int32_t *sums)
+    const int32_t *pairs, const int32_t *constants, const int32_t *common, int32_t *sums)
 {
+    const int32_t *xs = pairs;
     int32_t a[8];
 
-    conv_4_bits_cortex_m4_dsp_starts_less(&constants, shared, 8, a);
+    conv_4_bits_cortex_m4_dsp_starts_of_two(&constants, 4, a);
     conv_4_bits_cortex_m4_dsp_steps_until(
         conv_4_bits_cortex_m4_dsp_step_nibbles_4, 9, &xs, xs + 72, &constants, a, a + 4);
-    conv_4_bits_cortex_m4_dsp_part_nibbles(8, a, sums);
+    conv_4_bits_cortex_m4_dsp_part_nibbles(common, 8, a, sums);
     return constants;
 }
 
@@ -486,29 +498,21 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1
 CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out)
 {
     const int32_t *constants = conv_4_bits_cortex_m4_conv1_constants;
-    /* What is subtracted from the four sums of every block of four channels: weights are stored less a constant. */
-    const uint32_t elements_a = (uint32_t)conv_4_bits_cortex_m4_dsp_sum_of_elements(pairs, 2 * 36);
-    const uint32_t elements_b = (uint32_t)conv_4_bits_cortex_m4_dsp_sum_of_elements(pairs + 1, 2 * 36);
-    const int32_t shared[] = {
-        (int32_t)(elements_a * (uint32_t)(2184)),
-        (int32_t)(elements_a * (uint32_t)(2056)),
-        (int32_t)(elements_a * (uint32_t)(136)),
-        (int32_t)(elements_a * (uint32_t)(8)),
-        (int32_t)(elements_b * (uint32_t)(2184)),
-        (int32_t)(elements_b * (uint32_t)(2056)),
-        (int32_t)(elements_b * (uint32_t)(136)),
-        (int32_t)(elements_b * (uint32_t)(8)),
-    };
-    int8_t *const out_end = out + 8;
+    const int8_t *const end = out + 8;
+    const int32_t factors[] = {2184, 2056, 136, 8};
+    int32_t common[8]; /* is subtracted from sums: weights are stored less a constant */
 
+    conv_4_bits_cortex_m4_dsp_find_common(factors, conv_4_bits_cortex_m4_dsp_sum_of_elements(pairs, 72), 0, common);
+    conv_4_bits_cortex_m4_dsp_find_common(factors, conv_4_bits_cortex_m4_dsp_sum_of_elements(pairs + 1, 72), 0,
+        common + 4);
     do {
         int32_t a[8];
 
-        constants = conv_4_bits_cortex_m4_conv1_sums4(pairs, constants, shared, a);
+        constants = conv_4_bits_cortex_m4_conv1_sums4(pairs, constants, common, a);
         conv_4_bits_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
-    } while (out != out_end);
+    } while (out != end);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */

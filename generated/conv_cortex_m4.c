@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xe0cc4d6a
+#if CONV_CORTEX_M4_HEADER_ID != 0xf63af19e
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -357,8 +357,7 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_starts_of_two(const int32_t
     }
 }
 
-/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
-   upper fits 24 bits. */
+/* Parts sums of words of two channels: 256 * upper + lower modulo 2^32, then lower + common; upper fits 24 bits. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
     int32_t *sums)
 {
@@ -459,40 +458,37 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_window_at_border(
 }
 
 /* Stores the outputs of a block of channels for two pixels. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *own,
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *tail,
     int8_t *out)
 {
-    enum { NEXT = 4 }; /* the second pixel's output */
+    const int32_t next = 4; /* the second pixel's output */
     int32_t multipliers[2];
 
     CONV_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        conv_cortex_m4_dsp_own(own, width, c, multipliers);
+        conv_cortex_m4_dsp_own(tail, width, c, multipliers);
         out[c] = conv_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
-        out[NEXT + c] = conv_cortex_m4_conv1_code(a[width + c], multipliers[c % 2]);
+        out[next + c] = conv_cortex_m4_conv1_code(a[width + c], multipliers[c % 2]);
     }
-}
-
-/* Computes 4 output channels of two pixels; returns the constants of the next ones. */
-static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_block4(
-    const int32_t *xs, const int32_t *constants, int8_t *out)
-{
-    int32_t a[8];
-
-    conv_cortex_m4_dsp_starts_of_two(&constants, 4, a);
-    conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step_shared_4, 6, &xs, &constants, a, a + 4);
-    conv_cortex_m4_dsp_part_shared(0, 8, a, a);
-    conv_cortex_m4_conv1_outputs(a, 4, constants, out);
-    constants += 4;
-    return constants;
 }
 
 /* Output channels 0 to 3 of two pixels, 4 at a time. */
 CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out)
 {
     const int32_t *constants = conv_cortex_m4_conv1_constants;
+    const int8_t *const end = out + 4;
 
-    conv_cortex_m4_conv1_block4(pairs, constants, out);
+    do {
+        const int32_t *xs = pairs;
+        int32_t a[8];
+
+        conv_cortex_m4_dsp_starts_of_two(&constants, 4, a);
+        conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step_shared_4, 6, &xs, &constants, a, a + 4);
+        conv_cortex_m4_dsp_part_shared(0, 8, a, a);
+        conv_cortex_m4_conv1_outputs(a, 4, constants, out);
+        constants += 4;
+        out += 4;
+    } while (out != end);
 }
 
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */

@@ -15,7 +15,7 @@
  */
 #include "dense_4_bits_cortex_m4.h"
 
-#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0xbdc0b786
+#if DENSE_4_BITS_CORTEX_M4_HEADER_ID != 0x5146e390
 #error "dense_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -242,23 +242,6 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_dot_nibbles
 #endif
 }
 
-/* The sums of channels of those of words that hold the weights of four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
-   256 * s1 + s3, 16 * s2 + s3 and s3, modulo 2^32; s0 fits 20 bits, s1 24 and s2 28. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_part_nibbles(int32_t count, const int32_t *a,
-    int32_t *sums)
-{
-    DENSE_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < count; c += 4) {
-        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)a[c + 3];
-        const uint32_t s2 = (uint32_t)a[c + 2] - (uint32_t)a[c + 3];
-
-        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)a[c + 2] - s1) >> 12;
-        sums[c + 1] = (int32_t)s1 >> 8;
-        sums[c + 2] = (int32_t)s2 >> 4;
-        sums[c + 3] = a[c + 3];
-    }
-}
-
 /* The upper 32 bits of the 64-bit product, rounded down, plus an offset (SMMLA, which the compilers do not offer). */
 static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_scale(int32_t a, int32_t b, int32_t offset)
 {
@@ -284,17 +267,41 @@ static DENSE_4_BITS_CORTEX_M4_INLINE int32_t dense_4_bits_cortex_m4_dsp_saturate
 #endif
 }
 
-/* Where the sums of four channels that share words start in each window: less `shared`. */
-static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts_less(
-    const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
+/* Where the sums of an even number of channels start, loaded two by two. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_starts(const int32_t **constants, int32_t width,
+    int32_t *a)
 {
-    int32_t starts[4];
-
-    dense_4_bits_cortex_m4_dsp_load_two(constants, &starts[0], &starts[1]);
-    dense_4_bits_cortex_m4_dsp_load_two(constants, &starts[2], &starts[3]);
     DENSE_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < count; c++) {
-        a[c] = (int32_t)((uint32_t)starts[c % 4] - (uint32_t)shared[c]);
+    for (int32_t c = 0; c < width; c += 2) {
+        dense_4_bits_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+}
+
+/* The same of words that hold four channels: 4096 * s0 + 256 * s1 + 16 * s2 + s3, 256 * s1 + s3, 16 * s2 + s3 and s3,
+   modulo 2^32, each plus what it has in common with other blocks; s0 fits 20 bits, s1 24 and s2 28. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_part_nibbles(const int32_t *common, int32_t count,
+    const int32_t *a, int32_t *sums)
+{
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c += 4) {
+        const uint32_t s3 = (uint32_t)a[c + 3] - (uint32_t)common[c + 3];
+        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)common[c + 1] - s3;
+        const uint32_t both = (uint32_t)a[c + 2] - (uint32_t)common[c + 2];
+
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common[c] - both - s1) >> 12;
+        sums[c + 1] = (int32_t)s1 >> 8;
+        sums[c + 2] = (int32_t)(both - s3) >> 4;
+        sums[c + 3] = (int32_t)s3;
+    }
+}
+
+/* What four such channels have in common: their `factors` times a sum of elements, and `products` of pairs. */
+static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_find_common(
+    const int32_t *factors, int32_t elements, int32_t products, int32_t *common)
+{
+    DENSE_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < 4; c++) {
+        common[c] = (int32_t)((uint32_t)elements * (uint32_t)factors[c] + (c > 1 ? (uint32_t)products : 0));
     }
 }
 
@@ -310,10 +317,9 @@ static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_dsp_own(const i
     }
 }
 
-/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
-   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
-   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
-   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+/* Four elements, pairs of even ones (e) and of odd ones (o), join sums of channels by Winograd's identity for inner
+   products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o is subtracted, that of v * w is in the
+   biases. Of two channels that share words the upper one's sum is plain. `constants` is stepped behind the weights. */
 typedef void dense_4_bits_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
 
 /* Four channels, which share words. Weights are stored less a constant: the sum of elements joins sums as often. */
@@ -381,50 +387,45 @@ DENSE_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t dense_4_bits_cortex_m4_con
 
 /* Stores the outputs of a block of channels. */
 static DENSE_4_BITS_CORTEX_M4_INLINE void dense_4_bits_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
-    const int32_t *own, int8_t *out)
+    const int32_t *tail, int8_t *out)
 {
     int32_t multipliers[2];
 
     DENSE_4_BITS_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        dense_4_bits_cortex_m4_dsp_own(own, width, c, multipliers);
+        dense_4_bits_cortex_m4_dsp_own(tail, width, c, multipliers);
         out[c] = dense_4_bits_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
     }
 }
 
 /* Output channels 0 to 15, 4 at a time. */
 DENSE_4_BITS_CORTEX_M4_NOINLINE static void dense_4_bits_cortex_m4_conv1_channels4(
-    const int8_t *x, const int32_t *shared, int8_t *out)
+    const int8_t *x, const int32_t *common, int8_t *out)
 {
     const int32_t *constants = dense_4_bits_cortex_m4_conv1_constants;
-    int8_t *const out_end = out + 16;
+    const int8_t *const end = out + 16;
+    int32_t a[4];
 
     do {
-        int32_t a[4];
-
-        dense_4_bits_cortex_m4_dsp_starts_less(&constants, shared, 4, a);
+        dense_4_bits_cortex_m4_dsp_starts(&constants, 4, a);
         dense_4_bits_cortex_m4_dsp_words_s8(dense_4_bits_cortex_m4_dsp_quad_nibbles_4, x, 2, &constants, a);
-        dense_4_bits_cortex_m4_dsp_part_nibbles(4, a, a);
+        dense_4_bits_cortex_m4_dsp_part_nibbles(common, 4, a, a);
         dense_4_bits_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
-    } while (out != out_end);
+    } while (out != end);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 DENSE_4_BITS_CORTEX_M4_CODE_ATTR static void dense_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
     int32_t a[] = { 0, 0 }; /* the sum of e * o, that of all elements */
+    const int32_t factors[] = {2184, 2056, 136, 8};
+    int32_t common[4]; /* is subtracted from sums: weights are stored less a constant */
 
     dense_4_bits_cortex_m4_dsp_words_s8(dense_4_bits_cortex_m4_dsp_quad_elements, x, 2, 0, a);
-    const int32_t shared[] = { /* what is subtracted from the four sums of every block of four channels */
-        (int32_t)((uint32_t)a[1] * (uint32_t)(2184)),
-        (int32_t)((uint32_t)a[1] * (uint32_t)(2056)),
-        (int32_t)((uint32_t)a[1] * (uint32_t)(136) + (uint32_t)a[0]),
-        (int32_t)((uint32_t)a[1] * (uint32_t)(8) + (uint32_t)a[0])
-    };
-
-    dense_4_bits_cortex_m4_conv1_channels4(x, shared, y);
+    dense_4_bits_cortex_m4_dsp_find_common(factors, a[1], a[0], common);
+    dense_4_bits_cortex_m4_conv1_channels4(x, common, y);
 }
 
 DENSE_4_BITS_CORTEX_M4_CODE_ATTR void dense_4_bits_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

@@ -19,7 +19,7 @@
  */
 
 /* dense_4_bits_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_4_BITS_CORTEX_M4_HEADER_ID 0xbdc0b786
+#define DENSE_4_BITS_CORTEX_M4_HEADER_ID 0x5146e390
 
 /* What is in an image can be traced by these. */
 #define DENSE_4_BITS_CORTEX_M4_QCGEN_VERSION "0.1.0"

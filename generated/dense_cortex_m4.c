@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m4.h"
 
-#if DENSE_CORTEX_M4_HEADER_ID != 0x8aa91ea2
+#if DENSE_CORTEX_M4_HEADER_ID != 0x43070081
 #error "dense_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -385,8 +385,7 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_starts(const int32_t **co
     }
 }
 
-/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
-   upper fits 24 bits. */
+/* Parts sums of words of two channels: 256 * upper + lower modulo 2^32, then lower + common; upper fits 24 bits. */
 static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
     int32_t *sums)
 {
@@ -410,10 +409,9 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_dsp_own(const int32_t *own, i
     }
 }
 
-/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
-   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
-   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
-   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+/* Four elements, pairs of even ones (e) and of odd ones (o), join sums of channels by Winograd's identity for inner
+   products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o is subtracted, that of v * w is in the
+   biases. Of two channels that share words the upper one's sum is plain. `constants` is stepped behind the weights. */
 typedef void dense_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
 
 /* Two channels, which share words. */
@@ -477,14 +475,14 @@ DENSE_CORTEX_M4_CODE_ATTR static inline int8_t dense_cortex_m4_conv1_code(int32_
 }
 
 /* Stores the outputs of a block of channels. */
-static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *own,
+static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_outputs(const int32_t *a, int32_t width, const int32_t *tail,
     int8_t *out)
 {
     int32_t multipliers[2];
 
     DENSE_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        dense_cortex_m4_dsp_own(own, width, c, multipliers);
+        dense_cortex_m4_dsp_own(tail, width, c, multipliers);
         out[c] = dense_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
     }
 }
@@ -497,44 +495,47 @@ static DENSE_CORTEX_M4_INLINE void dense_cortex_m4_conv1_quad2(
     a[2] = dense_cortex_m4_dsp_dot(even, odd, a[2]);
 }
 
-/* Output channels 0 to 1; returns the sum of e * o. */
+/* Output channels 0 to 1, 2 at a time. */
 DENSE_CORTEX_M4_NOINLINE static int32_t dense_cortex_m4_conv1_channels2(const int8_t *x, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants;
+    const int8_t *const end = out + 2;
     int32_t a[3] = { 0 };
 
-    dense_cortex_m4_dsp_starts(&constants, 2, a);
-    dense_cortex_m4_dsp_words_s8(dense_cortex_m4_conv1_quad2, x, 2, &constants, a);
-    dense_cortex_m4_dsp_part_shared(a[2], 2, a, a);
-    dense_cortex_m4_conv1_outputs(a, 2, constants, out);
-    return a[2];
+    do {
+        dense_cortex_m4_dsp_starts(&constants, 2, a);
+        dense_cortex_m4_dsp_words_s8(dense_cortex_m4_conv1_quad2, x, 2, &constants, a);
+        dense_cortex_m4_dsp_part_shared(a[2], 2, a, a);
+        dense_cortex_m4_conv1_outputs(a, 2, constants, out);
+        constants += 2;
+        out += 2;
+    } while (out != end);
+    return a[2]; /* the sum of e * o */
 }
 
 /* Output channels 2 to 7, 6 at a time. */
-DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(
-    const int8_t *x, int32_t pair_products, int8_t *out)
+DENSE_CORTEX_M4_NOINLINE static void dense_cortex_m4_conv1_channels6(const int8_t *x, int32_t common, int8_t *out)
 {
     const int32_t *constants = dense_cortex_m4_conv1_constants + 8;
-    int8_t *const out_end = out + 6;
+    const int8_t *const end = out + 6;
+    int32_t a[6];
 
     do {
-        int32_t a[6];
-
         dense_cortex_m4_dsp_starts(&constants, 6, a);
         dense_cortex_m4_dsp_twos_of_six_s8(x, 1, &constants, a);
-        dense_cortex_m4_dsp_part_shared(pair_products, 6, a, a);
+        dense_cortex_m4_dsp_part_shared(common, 6, a, a);
         dense_cortex_m4_conv1_outputs(a, 6, constants, out);
         constants += 6;
         out += 6;
-    } while (out != out_end);
+    } while (out != end);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 DENSE_CORTEX_M4_CODE_ATTR static void dense_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    const int32_t pair_products = dense_cortex_m4_conv1_channels2(x, y);
+    const int32_t common = dense_cortex_m4_conv1_channels2(x, y);
 
-    dense_cortex_m4_conv1_channels6(x, pair_products, y + 2);
+    dense_cortex_m4_conv1_channels6(x, common, y + 2);
 }
 
 DENSE_CORTEX_M4_CODE_ATTR void dense_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

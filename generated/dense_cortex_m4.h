@@ -20,7 +20,7 @@
  */
 
 /* dense_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M4_HEADER_ID 0x8aa91ea2
+#define DENSE_CORTEX_M4_HEADER_ID 0x43070081
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xd21e5b5e
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x210c156e
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -307,10 +307,9 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_own(const int32_t
     }
 }
 
-/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
-   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
-   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
-   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+/* Four elements, pairs of even ones (e) and of odd ones (o), join sums of channels by Winograd's identity for inner
+   products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o is subtracted, that of v * w is in the
+   biases. Of two channels that share words the upper one's sum is plain. `constants` is stepped behind the weights. */
 typedef void pointwise_cortex_m4_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
 
 /* No channel: a[0] is the sum of the products of even and odd elements. */
@@ -357,34 +356,33 @@ POINTWISE_CORTEX_M4_CODE_ATTR static inline int8_t pointwise_cortex_m4_conv1_cod
 
 /* Stores the outputs of a block of channels. */
 static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_conv1_outputs(const int32_t *a, int32_t width,
-    const int32_t *own, int8_t *out)
+    const int32_t *tail, int8_t *out)
 {
     int32_t multipliers[2];
 
     POINTWISE_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        pointwise_cortex_m4_dsp_own(own, width, c, multipliers);
+        pointwise_cortex_m4_dsp_own(tail, width, c, multipliers);
         out[c] = pointwise_cortex_m4_conv1_code(a[c], multipliers[c % 2]);
     }
 }
 
 /* Output channels 0 to 7, 4 at a time. */
 POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
-    const int8_t *x, int32_t pair_products, int8_t *out)
+    const int8_t *x, int32_t common, int8_t *out)
 {
     const int32_t *constants = pointwise_cortex_m4_conv1_constants;
-    int8_t *const out_end = out + 8;
+    const int8_t *const end = out + 8;
+    int32_t a[4];
 
     do {
-        int32_t a[4];
-
         pointwise_cortex_m4_dsp_starts(&constants, 4, a);
         pointwise_cortex_m4_dsp_words_s8(pointwise_cortex_m4_dsp_quad_bytes_4, x, 4, &constants, a);
-        pointwise_cortex_m4_dsp_part_alone(pair_products, 4, a, a);
+        pointwise_cortex_m4_dsp_part_alone(common, 4, a, a);
         pointwise_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
-    } while (out != out_end);
+    } while (out != end);
 }
 
 /* pointwise_cortex_m4_conv1: multiplies 16 elements with the weights of 8 channels. */

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x6ac5a42f
+#if SIZES_CORTEX_M4_HEADER_ID != 0x22d2ea03
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -397,8 +397,7 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_starts_of_two(const int32
     }
 }
 
-/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
-   upper fits 24 bits. */
+/* Parts sums of words of two channels: 256 * upper + lower modulo 2^32, then lower + common; upper fits 24 bits. */
 static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_part_shared(int32_t common, int32_t count, const int32_t *a,
     int32_t *sums)
 {
@@ -408,6 +407,16 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_part_shared(int32_t commo
 
         sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
         sums[c + 1] = (int32_t)lower;
+    }
+}
+
+/* The sums of channels that have words for themselves, less what all have in common. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_part_alone(int32_t common, int32_t count, const int32_t *a,
+    int32_t *sums)
+{
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < count; c++) {
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common);
     }
 }
 
@@ -645,48 +654,62 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_window(const stru
 
 /* Stores the outputs of a block of channels for two pixels. */
 static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_outputs(const struct sizes_cortex_m4_shared_conv *layer,
-    const int32_t *a, int32_t width, const int32_t *own, int8_t *out)
+    const int32_t *a, int32_t width, const int32_t *tail, int8_t *out)
 {
     const int32_t next = layer->out_channels; /* the second pixel's output */
     const int32_t offset = layer->offset;
 
     SIZES_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
-        out[c] = sizes_cortex_m4_shared_conv_code(a[c], own[c], offset);
-        out[next + c] = sizes_cortex_m4_shared_conv_code(a[width + c], own[c], offset);
+        out[c] = sizes_cortex_m4_shared_conv_code(a[c], tail[c], offset);
+        out[next + c] = sizes_cortex_m4_shared_conv_code(a[width + c], tail[c], offset);
     }
 }
 
 /*
- * Exact output codes of a block of up to 4 channels that have a guard band, as their `word` tells; not inlined, which
- * would cost loops registers.
+ * Exact output codes of a block's channels that have a guard band, as its `word` tells; not inlined, which would cost
+ * loops registers.
  */
 SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_exact4(const struct sizes_cortex_m4_shared_conv *layer,
     const int32_t *sums, int32_t width, int8_t *out, int32_t word)
 {
     const int32_t next = layer->out_channels; /* the second pixel's output */
-    const int32_t offset = layer->offset;
-    int32_t m = word >> 8; /* the first channel */
 
-    SIZES_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < 4; c++) { /* no bit is set beyond those of `width` channels */
+    for (int32_t c = 0; c < width; c++) {
+        const int32_t m = (word >> 8) + c;
+
         if (((uint32_t)word >> c & 1u) == 0) {
             continue;
         }
-        if (sizes_cortex_m4_shared_conv_is_near_tie(sums[c], layer->multiplier[m + c], offset, out + c)) {
-            out[c] = sizes_cortex_m4_shared_conv_requantize(layer, sums[c], m + c);
+        if (sizes_cortex_m4_shared_conv_is_near_tie(sums[c], layer->multiplier[m], layer->offset, out + c)) {
+            out[c] = sizes_cortex_m4_shared_conv_requantize(layer, sums[c], m);
         }
-        if (sizes_cortex_m4_shared_conv_is_near_tie(sums[width + c], layer->multiplier[m + c], offset,
+        if (sizes_cortex_m4_shared_conv_is_near_tie(sums[width + c], layer->multiplier[m], layer->offset,
             out + next + c)) {
-            out[next + c] = sizes_cortex_m4_shared_conv_requantize(layer, sums[width + c], m + c);
+            out[next + c] = sizes_cortex_m4_shared_conv_requantize(layer, sums[width + c], m);
         }
     }
 }
 
-/* Sums of a block of 4 output channels for two pixels, a and b, over their windows; returns the block's tail. */
-SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(
-    const struct sizes_cortex_m4_shared_conv *layer, const int32_t *xs, const int32_t *constants, int32_t *sums)
+/* Stores the outputs of a block, whatever they need. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_shared_conv_block(const struct sizes_cortex_m4_shared_conv *layer,
+    const int32_t *a, int32_t width, const int32_t *tail, int8_t *out)
 {
+    int32_t sums[8]; /* not a, whose elements are in registers */
+
+    sizes_cortex_m4_shared_conv_outputs(layer, a, width, tail, out);
+    if (tail[width] < 0) { /* no channel has a guard band */
+        return;
+    }
+    sizes_cortex_m4_dsp_part_alone(0, 2 * width, a, sums);
+    sizes_cortex_m4_shared_conv_exact4(layer, sums, width, out, tail[width]);
+}
+
+/* Sums of a block of 4 output channels for two pixels over their windows; returns the block's tail. */
+SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(
+    const struct sizes_cortex_m4_shared_conv *layer, const int32_t *pairs, const int32_t *constants, int32_t *sums)
+{
+    const int32_t *xs = pairs;
     int32_t a[8];
 
     sizes_cortex_m4_dsp_starts_of_two(&constants, 4, a);
@@ -701,19 +724,16 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(
     const struct sizes_cortex_m4_shared_conv *layer, const int32_t *pairs, int8_t *out)
 {
     const int32_t *constants = layer->constants;
-    int8_t *const out_end = out + layer->channels4;
+    const int8_t *const end = out + layer->channels4;
 
-    do {
+    while (out != end) {
         int32_t a[8];
 
         constants = sizes_cortex_m4_shared_conv_sums4(layer, pairs, constants, a);
-        sizes_cortex_m4_shared_conv_outputs(layer, a, 4, constants, out);
-        if (SIZES_CORTEX_M4_RARELY(constants[4] >= 0)) { /* some channel has a guard band */
-            sizes_cortex_m4_shared_conv_exact4(layer, a, 4, out, constants[4]);
-        }
+        sizes_cortex_m4_shared_conv_block(layer, a, 4, constants, out);
         constants += 5;
         out += 4;
-    } while (out != out_end);
+    }
 }
 
 /* stem, y: QLinearConv of several sizes. */

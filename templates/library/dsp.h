@@ -398,22 +398,6 @@ static QCGEN_INLINE void qcgen_dsp_dot_nibbles(
 #endif
 }
 
-/* The sums of channels of those of words that hold the weights of four: 4096 * s0 + 256 * s1 + 16 * s2 + s3,
-   256 * s1 + s3, 16 * s2 + s3 and s3, modulo 2^32; s0 fits 20 bits, s1 24 and s2 28. */
-static QCGEN_INLINE void qcgen_dsp_part_nibbles(int32_t count, const int32_t *a, int32_t *sums)
-{
-    QCGEN_UNROLLED
-    for (int32_t c = 0; c < count; c += 4) {
-        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)a[c + 3];
-        const uint32_t s2 = (uint32_t)a[c + 2] - (uint32_t)a[c + 3];
-
-        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)a[c + 2] - s1) >> 12;
-        sums[c + 1] = (int32_t)s1 >> 8;
-        sums[c + 2] = (int32_t)s2 >> 4;
-        sums[c + 3] = a[c + 3];
-    }
-}
-
 /* Four elements, a pair of even and a pair of odd ones, meet four channels, each of which has its weights for both
    in a word: (even + odd weights) * (odd + even weights) joins its sum. Registers are named, because LDM needs them
    in order and compilers move sums about between them otherwise; r7 may be the frame pointer. */

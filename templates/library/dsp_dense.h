@@ -5,10 +5,9 @@
 #include "dsp.h"
 #include "dsp_sums.h"
 
-/* Four elements, a pair of even ones (e) and a pair of odd ones (o), join the sums of channels, by Winograd's identity
-   for inner products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o ("pair products") is the same
-   for all channels and is subtracted; that of v * w is in the biases. Of two channels that share words only the lower
-   one's sum is found so; that of 256 * upper + lower is plain. `constants` is stepped behind the weights. */
+/* Four elements, pairs of even ones (e) and of odd ones (o), join sums of channels by Winograd's identity for inner
+   products: e * v + o * w = (e + w) * (o + v) - e * o - v * w. The sum of e * o is subtracted, that of v * w is in the
+   biases. Of two channels that share words the upper one's sum is plain. `constants` is stepped behind the weights. */
 typedef void qcgen_dsp_quad(int32_t even, int32_t odd, const int32_t **constants, int32_t *a);
 
 /* One channel, whose weights for four elements are a word. */

@@ -27,22 +27,7 @@ static QCGEN_INLINE void qcgen_dsp_starts_of_two(const int32_t **constants, int3
     }
 }
 
-/* Where the sums of four channels that share words start in each window: less `shared`. */
-static QCGEN_INLINE void qcgen_dsp_starts_less(
-    const int32_t **constants, const int32_t *shared, int32_t count, int32_t *a)
-{
-    int32_t starts[4];
-
-    qcgen_dsp_load_two(constants, &starts[0], &starts[1]);
-    qcgen_dsp_load_two(constants, &starts[2], &starts[3]);
-    QCGEN_UNROLLED
-    for (int32_t c = 0; c < count; c++) {
-        a[c] = (int32_t)((uint32_t)starts[c % 4] - (uint32_t)shared[c]);
-    }
-}
-
-/* Parts the sums of words that hold two channels: a[c] is 256 * upper + lower modulo 2^32, a[c + 1] is lower + common;
-   upper fits 24 bits. */
+/* Parts sums of words of two channels: 256 * upper + lower modulo 2^32, then lower + common; upper fits 24 bits. */
 static QCGEN_INLINE void qcgen_dsp_part_shared(int32_t common, int32_t count, const int32_t *a, int32_t *sums)
 {
     QCGEN_UNROLLED
@@ -51,6 +36,33 @@ static QCGEN_INLINE void qcgen_dsp_part_shared(int32_t common, int32_t count, co
 
         sums[c] = (int32_t)((uint32_t)a[c] - lower) >> 8;
         sums[c + 1] = (int32_t)lower;
+    }
+}
+
+/* The same of words that hold four channels: 4096 * s0 + 256 * s1 + 16 * s2 + s3, 256 * s1 + s3, 16 * s2 + s3 and s3,
+   modulo 2^32, each plus what it has in common with other blocks; s0 fits 20 bits, s1 24 and s2 28. */
+static QCGEN_INLINE void qcgen_dsp_part_nibbles(const int32_t *common, int32_t count, const int32_t *a, int32_t *sums)
+{
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < count; c += 4) {
+        const uint32_t s3 = (uint32_t)a[c + 3] - (uint32_t)common[c + 3];
+        const uint32_t s1 = (uint32_t)a[c + 1] - (uint32_t)common[c + 1] - s3;
+        const uint32_t both = (uint32_t)a[c + 2] - (uint32_t)common[c + 2];
+
+        sums[c] = (int32_t)((uint32_t)a[c] - (uint32_t)common[c] - both - s1) >> 12;
+        sums[c + 1] = (int32_t)s1 >> 8;
+        sums[c + 2] = (int32_t)(both - s3) >> 4;
+        sums[c + 3] = (int32_t)s3;
+    }
+}
+
+/* What four such channels have in common: their `factors` times a sum of elements, and `products` of pairs. */
+static QCGEN_INLINE void qcgen_dsp_find_common(
+    const int32_t *factors, int32_t elements, int32_t products, int32_t *common)
+{
+    QCGEN_UNROLLED
+    for (int32_t c = 0; c < 4; c++) {
+        common[c] = (int32_t)((uint32_t)elements * (uint32_t)factors[c] + (c > 1 ? (uint32_t)products : 0));
     }
 }
 

@@ -17,10 +17,11 @@ from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.arm_dsp.output import (
+    BlockOutputs,
     Outputs,
     bias_text,
+    block_outputs,
     certified,
-    dsp_output,
     output_tail,
     pack_finely,
     parameter_text,
@@ -31,7 +32,6 @@ from qcgen.kernels.arm_dsp.segment import (
     Form,
     Segment,
     Tail,
-    of_one_layer,
     output_operations,
     segment_numbers,
     sized,
@@ -48,8 +48,7 @@ from qcgen.kernels.arm_dsp.window import (
     remainder_elements,
     window,
 )
-from qcgen.kernels.epilogue import Output
-from qcgen.kernels.fast_output import FastOutput, exact_constants
+from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, SizesPrice, number
 from qcgen.kernels.packing import NIBBLE, Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
@@ -73,12 +72,11 @@ WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight 
 class ConvSizes:
     """Where the C of a function for layers of several sizes has what belongs to the output and to two windows.
 
-    ``last`` is the last pixel that has one behind it; ``pair_words``: those of two windows when they are widened.
+    ``last`` is the last pixel that has one behind it.
     """
 
     out_channels: LayerField
     last: LayerField
-    pair_words: LayerField
 
 
 def _conv_sizes() -> ConvSizes:
@@ -116,19 +114,17 @@ def _shown_segments(
 ) -> tuple[tuple[Segment, ...], dict[str, int]]:
     """The segments as the function shows them, and the layer's own numbers of them."""
     found = {segment.width: segment for segment in packed.segments}
-    of_layers = [{width for width, _, _ in divided(g.out_channels, block_widths(packed.form, widths))} for g in sizes]
+    of_layers = [divided(g.out_channels, block_widths(packed.form, widths)) for g in sizes]
     shown: list[Segment] = []
     numbers: dict[str, int] = {}
-    for width in sorted(set().union(*of_layers), reverse=True):
+    for width in sorted({width for each in of_layers for width, _, _ in each}, reverse=True):
         form = form_of(width, packed.form)
         steps = sized_loop(_unroll(sizes, form))
-        empty = Segment(width, 0, 0, form, steps, 0, tail, is_outlined=True, for_speed=False, blocks=unrolled(2, 1))
+        empty = Segment(width, 0, 0, form, steps, 0, tail, is_outlined=True, for_speed=False, together=1)
         s = found.get(width, empty)
         factors = packed.element_factors if form == "nibbles" else ()
         numbers |= segment_numbers(s)
-        is_optional = not all(width in each for each in of_layers)
-        looped = replace(s, steps=steps, is_outlined=True, element_factors=factors)
-        shown.append(sized(looped, is_optional=is_optional))
+        shown.append(sized(replace(s, steps=steps, is_outlined=True, element_factors=factors)))
     return tuple(shown), numbers
 
 
@@ -174,7 +170,6 @@ class PixelsByTwo(Context):
     """The loops over the pixels of the output, two at a time."""
 
     images: Images
-    y: Outputs
     y_pixel: int  # from one pixel to the next, in elements
     pixels: int  # of an output image
     is_single: bool  # there is one
@@ -191,11 +186,9 @@ class ConvContext(Context):
     conv: Described
     windows: FoundWindow
     image: PixelsByTwo
+    outputs: BlockOutputs
     x_kind: str  # how the names of instructions end that read x
-    output: Output
-    dsp: FastOutput
     padding_byte: int | LayerField  # the element outside the image
-    segments: tuple[Segment, ...]  # blocks of output channels
     copied_words: int  # constants that are copied to scratch memory first
     sizes: ConvSizes | None  # of layers of several sizes
 
@@ -247,11 +240,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         conv=described(op),
         windows=_found_window(op.geometry, setting, planned),
         image=_pixels_by_two(op, setting),
+        outputs=block_outputs(op, packed, words.segments, _outputs(op, setting)),
         x_kind=x_kind(op),
-        output=packed.epilogue.output,
-        dsp=dsp_output(op, packed),
         padding_byte=packed.padding,
-        segments=of_one_layer(words.segments),
         copied_words=0,
         sizes=None,
     )
@@ -278,8 +269,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 
 def _operations(context: ConvContext) -> dict[str, float]:
     """What calls of functions become that compilers unroll, on average."""
-    steps = step_operations(context.segments)
-    return steps if context.output.kind == "raw" else steps | output_operations(context.segments)
+    steps, segments = step_operations(context.outputs.segments), context.outputs.segments
+    return steps if context.outputs.output.kind == "raw" else steps | output_operations(segments)
 
 
 def _is_channels_last(setting: Setting) -> bool:
@@ -297,12 +288,10 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     context = ConvContext(
         conv=described(op),
         windows=FoundWindow("words", None, _copies_of(setting.sizes), Runs((), False, 0), NO_WINDOW, False, False, 0),
-        image=PixelsByTwo(Images(0, 0), Outputs(op.y.dtype.c, 1, own("out_channels")), 0, 0, False, False, False),
+        image=PixelsByTwo(Images(0, 0), 0, 0, False, False, False),
+        outputs=block_outputs(op, packed, segments, Outputs(op.y.dtype.c, 1, own("out_channels"))),
         x_kind=x_kind(op),
-        output=packed.epilogue.output,
-        dsp=dsp_output(op, packed),
         padding_byte=own("padding"),
-        segments=of_one_layer(segments),
         copied_words=0,
         sizes=_conv_sizes(),
     )
@@ -344,15 +333,21 @@ def _way(g: ConvGeometry, planned: PairedWindow, *, is_planar: bool) -> Literal[
     return "rows" if planned.is_rows else "runs"
 
 
+def _y_pixel(g: ConvGeometry, setting: Setting) -> int:
+    return 1 if setting.y_layout is Layout.CHANNELS_FIRST else g.out_channels
+
+
+def _outputs(op: Conv, setting: Setting) -> Outputs:
+    pixels, is_planar = prod(op.geometry.output), setting.y_layout is Layout.CHANNELS_FIRST
+    return Outputs(op.y.dtype.c, pixels if is_planar else 1, 0 if pixels == 1 else _y_pixel(op.geometry, setting))
+
+
 def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:
     g = op.geometry
     pixels = prod(g.output)
-    is_planar = setting.y_layout is Layout.CHANNELS_FIRST
-    step = 1 if is_planar else g.out_channels
     return PixelsByTwo(
         images=images(g),
-        y=Outputs(op.y.dtype.c, pixels if is_planar else 1, 0 if pixels == 1 else step),
-        y_pixel=step,
+        y_pixel=_y_pixel(g, setting),
         pixels=pixels,
         is_single=pixels == 1,
         overlaps=pixels % 2 == 1 and pixels > 1,

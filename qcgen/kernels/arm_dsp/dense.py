@@ -32,8 +32,8 @@ from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
 from qcgen.kernels.arm_dsp.conv import packed_constants
-from qcgen.kernels.arm_dsp.output import Outputs, certified, dsp_output, output_tail
-from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, of_one_layer, output_operations, segment_numbers, sized
+from qcgen.kernels.arm_dsp.output import BlockOutputs, Outputs, block_outputs, certified, output_tail
+from qcgen.kernels.arm_dsp.segment import Form, Segment, Tail, output_operations, segment_numbers, sized
 from qcgen.kernels.arm_dsp.weights import (
     WIDTH,
     PackedConstants,
@@ -49,8 +49,7 @@ from qcgen.kernels.arm_dsp.weights import (
     starts,
 )
 from qcgen.kernels.arm_dsp.window import ZERO, in_whole_words, whole_image
-from qcgen.kernels.epilogue import Output
-from qcgen.kernels.fast_output import FastOutput, exact_constants
+from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Setting, SizesPrice
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
@@ -116,14 +115,9 @@ class DenseSegment(Segment):
     finds_pair_products: bool
 
     @property
-    def sums(self) -> int:
-        """Sums of a block."""
-        return self.width
-
-    @property
     def found(self) -> int:
-        """The same and that of even * odd."""
-        return self.width + 1
+        """The sums of words of a block, and that of even * odd."""
+        return self.width + int(self.finds_pair_products)
 
     @property
     def joins(self) -> tuple[Join, ...]:
@@ -170,16 +164,14 @@ def _shown_sizes(
     """
     shown: list[Segment] = []
     numbers: dict[str, int] = {}
-    widths = [_block_widths(each, packed.form) for each in channels]
+    widths = {width for each in channels for width in _block_widths(each, packed.form)}
     found = {segment.width: segment for segment in packed.segments}
-    for width in sorted(set().union(*widths), key=_BLOCKS.index):
+    for width in sorted(widths, key=_BLOCKS.index):
         form = form_of(width, packed.form)
         s = found.get(width) or _segment((width, 0, 0), form, 0, tail, 4 * words, unroll)
         assert isinstance(s, DenseSegment)
         numbers |= segment_numbers(s)
-        is_optional = not all(width in each for each in widths)
-        looped = replace(s, steps=sized_loop(unroll // s.step_words), finds_pair_products=False)
-        shown.append(sized(looped, is_optional=is_optional))
+        shown.append(sized(replace(s, steps=sized_loop(unroll // s.step_words), finds_pair_products=False)))
     return tuple(shown), numbers
 
 
@@ -219,7 +211,7 @@ def _segment(
     *,
     finds_pair_products: bool = False,
 ) -> DenseSegment:
-    width, first, beyond = place
+    width = place[0]
     step_words = 2 if width == 6 else 1
     total = taps // 4
     return DenseSegment(
@@ -230,7 +222,7 @@ def _segment(
         tail=tail,
         is_outlined=False,
         for_speed=False,
-        blocks=unrolled((beyond - first) // width, 1),
+        together=1,
         step_words=step_words,
         is_word_left=total % step_words == 1,
         left=taps % 4,
@@ -305,10 +297,7 @@ class DenseContext(Context):
     conv: Described
     loops: VectorLoops
     x_kind: str  # how the names of instructions end that read x
-    y: Outputs
-    output: Output
-    dsp: FastOutput
-    segments: tuple[Segment, ...]  # blocks of output channels
+    outputs: BlockOutputs
     element_factors: tuple[int, ...]  # elements' share in the sums of four channels, to be subtracted; (): no 4 bits
     outlines_pair_products: bool  # a function of its own finds the products of pairs with each other
     products: tuple[Join, ...]  # how elements join those
@@ -352,10 +341,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         conv=described(op),
         loops=VectorLoops(2, (), "", 0) if is_sized else loops,
         x_kind=x_kind(op),
-        y=Outputs(op.y.dtype.c, 1, None),
-        output=packed.epilogue.output,
-        dsp=dsp_output(op, packed),
-        segments=of_one_layer(segments),
+        outputs=block_outputs(op, packed, segments, Outputs(op.y.dtype.c, 1, None)),
         element_factors=element_factors(packed) if packs else (),
         outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
         products=tuple(_joins(pair_products, 0 if is_sized else g.taps % 4, is_sized=is_sized)),
@@ -379,7 +365,7 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
 def _operations(context: DenseContext) -> dict[str, float]:
     """What calls of the library's functions become, on average: so many words joining the sums of a block."""
     found: defaultdict[str, list[float]] = defaultdict(list)
-    for s in context.segments:
+    for s in context.outputs.segments:
         assert isinstance(s, DenseSegment)
         fixed, each = WORD_OPERATIONS[s.form]
         for join in s.joins:
@@ -387,7 +373,8 @@ def _operations(context: DenseContext) -> dict[str, float]:
     for join in context.products if context.outlines_pair_products else ():
         found[join.name].append(join.words * PRODUCTS_OPERATIONS[bool(context.element_factors)])
     joined = {f"dsp_{name}": sum(each) / len(each) for name, each in found.items()}
-    return joined if context.output.kind == "raw" else joined | output_operations(context.segments)
+    is_raw = context.outputs.output.kind == "raw"
+    return joined if is_raw else joined | output_operations(context.outputs.segments, windows=1)
 
 
 def _reads_sizes(g: ConvGeometry, setting: Setting) -> bool:

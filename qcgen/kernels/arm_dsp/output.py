@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from qcgen.ir.context import Context, LayerField
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Conv
 from qcgen.kernels import fast_output
-from qcgen.kernels.arm_dsp.segment import Tail
+from qcgen.kernels.arm_dsp.segment import Segment, Tail
 from qcgen.kernels.epilogue import Number, Output
 from qcgen.kernels.fast_output import FAST, RARE, FastOutput, parameter
 from qcgen.kernels.kernel import Constants, Setting
@@ -42,6 +45,42 @@ class Outputs:
     def is_planar(self) -> bool:
         """Whether other pixels lie between the channels of one."""
         return self.channel != 1
+
+
+@dataclass(frozen=True)
+class BlockOutputs(Context):
+    """What becomes of the sums of blocks of channels."""
+
+    y: Outputs
+    output: Output
+    dsp: FastOutput
+    segments: tuple[Segment, ...]  # blocks of one width each
+    widest: int  # channels of a block, which qcgen bench --worst reads in a name
+    owned: tuple[str, ...]  # what each channel has for itself, in the tail one behind the other
+    word_at: str  # where the tail has the word that tells the channels
+    tested: int  # 2^c for each channel c of a block that may be near a tie, where such channels are tested first
+    tells_guarded: bool  # a block's word tells which of its channels have a guard band,
+    is_told: bool  # and their number is needed, too
+
+
+def block_outputs(op: Conv, packed: Packed, segments: Sequence[Segment], y: Outputs) -> BlockOutputs:
+    """The blocks of a layer and their output step."""
+    output, dsp, tail = packed.epilogue.output, dsp_output(op, packed), segments[0].tail
+    owned = {"multiplier": tail.has_multipliers, "offset": tail.has_offsets}
+    tells = tail.tells_guarded and dsp.has_windows
+    tested = [s.tested for s in segments] if dsp.guard and not tells else []
+    return BlockOutputs(
+        y=y,
+        output=output,
+        dsp=dsp,
+        segments=tuple(segments),
+        widest=max(s.width for s in segments),
+        owned=tuple(name for name, is_owned in owned.items() if is_owned),
+        word_at=("0", "width", "2 * width")[sum(owned.values())],
+        tested=reduce(or_, tested, 0),
+        tells_guarded=tells,
+        is_told=tells and output.is_per_channel,
+    )
 
 
 def place(base: str, count: int, step: str) -> str:

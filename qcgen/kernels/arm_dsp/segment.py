@@ -10,7 +10,7 @@ import numpy as np
 
 from qcgen.ir.context import LayerField, own
 from qcgen.ir.program import Int64s
-from qcgen.kernels.text import ChannelBlocks, Unrolled, unrolled
+from qcgen.kernels.text import ChannelBlocks, Unrolled
 
 Form = Literal["int16", "shared", "bytes", "nibbles"]
 """How weights lie in words; see ``arm_dsp/weights.py``."""
@@ -74,15 +74,11 @@ class Tail:
 
 @dataclass(frozen=True)
 class SegmentSizes:
-    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``.
-
-    ``is_optional``: some of the layers have no such block.
-    """
+    """Where the C has what differs from layer to layer: how many ``channels``, the ``first`` and its ``words``."""
 
     channels: LayerField
     first: LayerField
     words: LayerField
-    is_optional: bool
 
 
 @dataclass(frozen=True)
@@ -93,9 +89,9 @@ class Segment(ChannelBlocks):
     A block's constants are ``width`` biases, its weights and its ``tail``; those of all blocks follow each other
     from word ``offset`` on. ``is_outlined``: a function of its own computes the sums, so that its loop has all
     registers to itself; without a long loop the call would cost more than it gains. ``for_speed``: cycles count more
-    than instructions. ``blocks``: the loop over the blocks. ``sizes``: of layers of several sizes. ``element_factors``:
-    how often the sum of a window's elements is subtracted from each of four sums, if weights have 4 bits. ``widest``:
-    the width of the layer's widest blocks.
+    than instructions. ``together``: blocks in a round of the loop over them. ``sizes``: of layers of several sizes.
+    ``element_factors``: how often the sum of a window's elements is subtracted from each of four sums, if weights have
+    4 bits.
     """
 
     form: Form
@@ -104,30 +100,9 @@ class Segment(ChannelBlocks):
     tail: Tail
     is_outlined: bool
     for_speed: bool
-    blocks: Unrolled
+    together: int
     sizes: SegmentSizes | None = field(default=None, kw_only=True)
     element_factors: tuple[int, ...] = field(default=(), kw_only=True)
-    widest: int = field(default=0, kw_only=True)
-
-    @property
-    def round_channels(self) -> int:
-        """Channels in a round of the loop over the blocks."""
-        return self.blocks.unroll * self.width
-
-    @property
-    def loop_channels(self) -> int:
-        """Channels in the loop over the blocks."""
-        return self.blocks.count * self.round_channels
-
-    @property
-    def round_firsts(self) -> range:
-        """The first channel of each block in a round, counted from the round's first; all blocks without a loop."""
-        return range(0, self.round_channels if self.blocks.count > 1 else self.size, self.width)
-
-    @property
-    def rest_firsts(self) -> range:
-        """The first channel of each block behind the loop, counted from the loop's end."""
-        return range(0, self.size - self.loop_channels if self.blocks.count > 1 else 0, self.width)
 
     @property
     def sums(self) -> int:
@@ -135,43 +110,35 @@ class Segment(ChannelBlocks):
         return 2 * self.width
 
     @property
-    def owned(self) -> tuple[str, ...]:
-        """What each channel has for itself, in the tail one behind the other."""
-        parts = {"multiplier": self.tail.has_multipliers, "offset": self.tail.has_offsets}
-        return tuple(name for name, is_owned in parts.items() if is_owned)
-
-    @property
-    def channel_at(self) -> int:
-        """Where in the tail the channel is."""
-        return len(self.owned) * self.width
-
-    @property
     def tail_words(self) -> int:
         """The words of the tail."""
-        return self.channel_at + (1 if self.tail.has_channel else 0)
+        return (self.tail.has_multipliers + self.tail.has_offsets) * self.width + self.tail.has_channel
 
     @property
-    def xs_loop(self) -> int:
-        """How many words of two windows the loop reads."""
-        return self.steps.count * self.steps.unroll * (4 if self.form == "bytes" else 2)
+    def pair_words(self) -> int | LayerField:
+        """How many words two windows are."""
+        return own("pair_words") if self.sizes else self.steps.total * (4 if self.form == "bytes" else 2)
 
     @property
-    def tells_guarded(self) -> bool:
-        """Whether the channel's word has a bit for each channel of the block that has a guard band, the lowest ones."""
-        return self.tail.tells_guarded
+    def loop_words(self) -> int | LayerField:
+        """How many of them a loop reads."""
+        return self.pair_words if self.sizes else self.copies * self.steps.count * (4 if self.form == "bytes" else 2)
 
     @property
-    def guarded_bits(self) -> int:
-        """The number of bits that say which channels of a block have a guard band."""
-        return GUARDED_BITS
+    def copies(self) -> int:
+        """Steps in a round of the loop over a window, 0 without a loop."""
+        return self.steps.unroll if self.steps.count > 1 else 0
+
+    @property
+    def part(self) -> str:
+        """How the sums of channels are parted from those of words."""
+        return self.form if self.form in ("shared", "nibbles") else "alone"
 
     @property
     def tested(self) -> int:
         """Which channels of a block have a guard band in some block: 2^c for channel c."""
         if self.tail.channel is None:
             return 0
-        if self.tells_guarded:
-            return (1 << self.width) - 1
         windows = self.tail.channel[self.first : self.beyond].reshape(-1, self.width).max(axis=0)
         return sum(1 << int(c) for c in np.flatnonzero(windows >= 0))
 
@@ -187,22 +154,17 @@ Kind = TypeVar("Kind", bound=Segment)
 def step_operations(segments: Sequence[Segment]) -> dict[str, float]:
     """What calls of the library's functions become, on average: so many steps of the blocks."""
     loops = {
-        "dsp_steps_until": [(s, s.steps.unroll) for s in segments if s.steps.count > 1],
+        "dsp_steps_until": [(s, s.copies) for s in segments if s.copies],
         "dsp_steps": [(s, s.steps.behind) for s in segments if s.steps.behind],
     }
     operations = {name: [n * s.width * STEP_OPERATIONS[s.form] for s, n in each] for name, each in loops.items()}
     return {name: sum(each) / len(each) for name, each in operations.items() if each}
 
 
-def output_operations(segments: Sequence[Segment]) -> dict[str, float]:
+def output_operations(segments: Sequence[Segment], windows: int = 2) -> dict[str, float]:
     """The same of calls of the function that stores the codes of a block."""
     once, each = OUTPUT_OPERATIONS
-    return {"outputs": sum(once * s.width + each * s.sums for s in segments) / len(segments)}
-
-
-def of_one_layer(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The blocks of a layer, which know how wide the widest of them are."""
-    return tuple(replace(s, widest=max(each.width for each in segments)) for s in segments)
+    return {"outputs": sum(s.width * (once + each * windows) for s in segments) / len(segments)}
 
 
 def segment_numbers(s: Segment) -> dict[str, int]:
@@ -210,8 +172,7 @@ def segment_numbers(s: Segment) -> dict[str, int]:
     return {f"channels{s.width}": s.size, f"first{s.width}": s.first, f"words{s.width}": s.offset}
 
 
-def sized(s: Kind, *, is_optional: bool) -> Kind:
+def sized(s: Kind) -> Kind:
     """The blocks as a function for layers of several sizes shows them: how many there are is read from the struct."""
-    channels, first, words = map(own, segment_numbers(s))
-    sizes = SegmentSizes(channels, first, words, is_optional)
-    return replace(s, first=0, beyond=2 * s.width, offset=0, blocks=unrolled(2, 1), sizes=sizes)
+    sizes = SegmentSizes(*map(own, segment_numbers(s)))
+    return replace(s, first=0, beyond=2 * s.width, offset=0, together=1, sizes=sizes)

@@ -151,7 +151,6 @@ def pack_constants(
         offset = sum(part.size for part in words)
         for_speed = loop_bytes > 0 and (steps.count == 1 or pairs <= SHORT_PAIRS)
         copies = min(MAX_BLOCKS, max(1, most // max(1, steps.total))) if for_speed else 1
-        blocks = unrolled((beyond - first) // width, copies)
         segments.append(
             Segment(
                 width,
@@ -163,7 +162,7 @@ def pack_constants(
                 tail,
                 is_outlined=steps.count > 1 and not for_speed,
                 for_speed=for_speed,
-                blocks=blocks,
+                together=_together((beyond - first) // width, copies),
                 element_factors=factors if own == "nibbles" else (),
             )
         )
@@ -171,6 +170,12 @@ def pack_constants(
         bias = biases(packed.bias[first:beyond], own).reshape(-1, width)
         words.append(np.concatenate([bias, packed_blocks, tail.words(first, beyond, width)], axis=1).reshape(-1))
     return PackedConstants(np.concatenate(words), tuple(segments), form, factors)
+
+
+def _together(blocks: int, most: int) -> int:
+    """How many blocks are in a round of the loop over them; all, if few are in none of equal rounds."""
+    found = max(n for n in range(1, most + 1) if blocks % n == 0)
+    return blocks if found < most // 2 and blocks < 2 * most else found
 
 
 def form_of(width: int, form: Form, alone: Form = "bytes") -> Form:

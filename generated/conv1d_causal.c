@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xac17d312
+#if CONV1D_CAUSAL_HEADER_ID != 0x614f5455
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -51,12 +51,6 @@ struct conv1d_causal_arena_behind {
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV1D_CAUSAL_NOINLINE CONV1D_CAUSAL_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONV1D_CAUSAL_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define CONV1D_CAUSAL_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -166,9 +160,6 @@ static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_window(const struct conv1
     if (conv1d_causal_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            CONV1D_CAUSAL_MOVED(x);
-        }
         conv1d_causal_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         conv1d_causal_spatial_walk(w, x, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0xb632fa55
+#if CONV3D_HEADER_ID != 0x103ed828
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -51,12 +51,6 @@ struct conv3d_arena_behind {
 #define CONV3D_NOINLINE CONV3D_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV3D_NOINLINE CONV3D_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONV3D_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define CONV3D_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -165,9 +159,6 @@ static CONV3D_INLINE void conv3d_spatial_window(const struct conv3d_spatial *w, 
     if (conv3d_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            CONV3D_MOVED(x);
-        }
         conv3d_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         conv3d_spatial_walk(w, x, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xc2c8bf24
+#if CONV3X3_INT8_HEADER_ID != 0x47b2f719
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -51,12 +51,6 @@ struct conv3x3_int8_arena_behind {
 #define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV3X3_INT8_NOINLINE CONV3X3_INT8_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONV3X3_INT8_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define CONV3X3_INT8_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -166,9 +160,6 @@ static CONV3X3_INT8_INLINE void conv3x3_int8_spatial_window(const struct conv3x3
     if (conv3x3_int8_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            CONV3X3_INT8_MOVED(x);
-        }
         conv3x3_int8_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         conv3x3_int8_spatial_walk(w, x, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x6de3dc25
+#if CONV_HOST_HEADER_ID != 0xfb6c2323
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -52,12 +52,6 @@ struct conv_host_arena_behind {
 #define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_HOST_NOINLINE CONV_HOST_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONV_HOST_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define CONV_HOST_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -166,9 +160,6 @@ static CONV_HOST_INLINE void conv_host_spatial_window(const struct conv_host_spa
     if (conv_host_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            CONV_HOST_MOVED(x);
-        }
         conv_host_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         conv_host_spatial_walk(w, x, begin, padding, taps, copy);

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x37921f07
+#if CONV_INTEGER_HEADER_ID != 0xd02ce823
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -49,12 +49,6 @@ struct conv_integer_arena_behind {
 #define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_INTEGER_NOINLINE CONV_INTEGER_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONV_INTEGER_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define CONV_INTEGER_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -149,9 +143,6 @@ static CONV_INTEGER_INLINE void conv_integer_spatial_window(const struct conv_in
     if (conv_integer_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            CONV_INTEGER_MOVED(x);
-        }
         conv_integer_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         conv_integer_spatial_walk(w, x, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x2da16152
+#if CONV_UINT8_NCHW_HEADER_ID != 0x5cc013c5
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -51,12 +51,6 @@ struct conv_uint8_nchw_arena_behind {
 #define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR __attribute__((noinline))
 #else
 #define CONV_UINT8_NCHW_NOINLINE CONV_UINT8_NCHW_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define CONV_UINT8_NCHW_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define CONV_UINT8_NCHW_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -166,9 +160,6 @@ static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_spatial_window(const struct c
     if (conv_uint8_nchw_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            CONV_UINT8_NCHW_MOVED(x);
-        }
         conv_uint8_nchw_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         conv_uint8_nchw_spatial_walk(w, x, begin, padding, taps, copy);

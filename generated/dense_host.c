@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x9ff2250b
+#if DENSE_HOST_HEADER_ID != 0x8fb47e0c
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -52,12 +52,6 @@ struct dense_host_arena_behind {
 #define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR __attribute__((noinline))
 #else
 #define DENSE_HOST_NOINLINE DENSE_HOST_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define DENSE_HOST_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define DENSE_HOST_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -167,9 +161,6 @@ static DENSE_HOST_INLINE void dense_host_spatial_window(const struct dense_host_
     if (dense_host_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            DENSE_HOST_MOVED(x);
-        }
         dense_host_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         dense_host_spatial_walk(w, x, begin, padding, taps, copy);

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x4c7ffe24
+#if DYNAMIC_HEADER_ID != 0x7e7acc6a
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -71,12 +71,6 @@ struct dynamic_arena_behind {
 #define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR __attribute__((noinline))
 #else
 #define DYNAMIC_NOINLINE DYNAMIC_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define DYNAMIC_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define DYNAMIC_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -341,9 +335,6 @@ static DYNAMIC_INLINE void dynamic_spatial_window(const struct dynamic_spatial *
     if (dynamic_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            DYNAMIC_MOVED(x);
-        }
         dynamic_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         dynamic_spatial_walk(w, x, begin, padding, taps, copy);

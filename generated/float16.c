@@ -17,7 +17,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xb97f0ec4
+#if FLOAT16_HEADER_ID != 0xc3e5cedc
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -55,12 +55,6 @@ struct float16_arena_behind {
 #define FLOAT16_NOINLINE FLOAT16_CODE_ATTR __attribute__((noinline))
 #else
 #define FLOAT16_NOINLINE FLOAT16_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define FLOAT16_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define FLOAT16_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -372,9 +366,6 @@ static FLOAT16_INLINE void float16_spatial_window(const struct float16_spatial *
     if (float16_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            FLOAT16_MOVED(x);
-        }
         float16_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         float16_spatial_walk(w, x, begin, padding, taps, copy);

@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x18959a9e
+#if FLOAT_NHWC_HEADER_ID != 0xd5ffeb76
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -46,12 +46,6 @@ struct float_nhwc_arena_behind {
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR __attribute__((noinline))
 #else
 #define FLOAT_NHWC_NOINLINE FLOAT_NHWC_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define FLOAT_NHWC_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define FLOAT_NHWC_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -180,9 +174,6 @@ static FLOAT_NHWC_INLINE void float_nhwc_spatial_window(const struct float_nhwc_
     if (float_nhwc_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            FLOAT_NHWC_MOVED(x);
-        }
         float_nhwc_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         float_nhwc_spatial_walk(w, x, begin, padding, taps, copy);

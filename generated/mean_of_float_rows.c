@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x241ac11e
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0xaee928e7
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -64,13 +64,6 @@ struct mean_of_float_rows_arena_behind {
 #define MEAN_OF_FLOAT_ROWS_NOINLINE MEAN_OF_FLOAT_ROWS_CODE_ATTR __attribute__((noinline))
 #else
 #define MEAN_OF_FLOAT_ROWS_NOINLINE MEAN_OF_FLOAT_ROWS_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-/* what it points at is addressed from it */
-#define MEAN_OF_FLOAT_ROWS_MOVED(pointer) __asm__ volatile("" : "+r"(pointer))
-#else
-#define MEAN_OF_FLOAT_ROWS_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -299,9 +292,6 @@ static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_spatial_window(const st
     if (mean_of_float_rows_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            MEAN_OF_FLOAT_ROWS_MOVED(x);
-        }
         mean_of_float_rows_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         mean_of_float_rows_spatial_walk(w, x, begin, padding, taps, copy);

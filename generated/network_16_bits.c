@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x927beae5
+#if NETWORK_16_BITS_HEADER_ID != 0xb5db6b79
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -82,12 +82,6 @@ struct network_16_bits_arena_behind {
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_16_BITS_NOINLINE NETWORK_16_BITS_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_16_BITS_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_16_BITS_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -215,9 +209,6 @@ static NETWORK_16_BITS_INLINE void network_16_bits_spatial_window(const struct n
     if (network_16_bits_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_16_BITS_MOVED(x);
-        }
         network_16_bits_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_16_bits_spatial_walk(w, x, begin, padding, taps, copy);

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x2a22b308
+#if NETWORK_IN_ROWS_HEADER_ID != 0x8cc42ad7
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -79,12 +79,6 @@ struct network_in_rows_arena_behind {
 #define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_IN_ROWS_NOINLINE NETWORK_IN_ROWS_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_IN_ROWS_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_IN_ROWS_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -194,9 +188,6 @@ static NETWORK_IN_ROWS_INLINE void network_in_rows_spatial_window(const struct n
     if (network_in_rows_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_IN_ROWS_MOVED(x);
-        }
         network_in_rows_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_in_rows_spatial_walk(w, x, begin, padding, taps, copy);

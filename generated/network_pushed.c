@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xe6ae5dad
+#if NETWORK_PUSHED_HEADER_ID != 0x86812053
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -80,12 +80,6 @@ struct network_pushed_arena_behind {
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_PUSHED_NOINLINE NETWORK_PUSHED_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_PUSHED_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_PUSHED_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -195,9 +189,6 @@ static NETWORK_PUSHED_INLINE void network_pushed_spatial_window(const struct net
     if (network_pushed_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_PUSHED_MOVED(x);
-        }
         network_pushed_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_pushed_spatial_walk(w, x, begin, padding, taps, copy);

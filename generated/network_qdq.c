@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x79f36d7f
+#if NETWORK_QDQ_HEADER_ID != 0x2b479697
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -74,12 +74,6 @@ struct network_qdq_arena_behind {
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_QDQ_NOINLINE NETWORK_QDQ_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_QDQ_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_QDQ_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -351,9 +345,6 @@ static NETWORK_QDQ_INLINE void network_qdq_spatial_window(const struct network_q
     if (network_qdq_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_QDQ_MOVED(x);
-        }
         network_qdq_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_qdq_spatial_walk(w, x, begin, padding, taps, copy);

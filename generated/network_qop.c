@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xf8716339
+#if NETWORK_QOP_HEADER_ID != 0x254e35e6
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -87,12 +87,6 @@ struct network_qop_arena_behind {
 #define NETWORK_QOP_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_QOP_RARELY(condition) (condition)
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_QOP_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_QOP_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -291,9 +285,6 @@ static NETWORK_QOP_INLINE void network_qop_spatial_window(const struct network_q
     if (network_qop_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_QOP_MOVED(x);
-        }
         network_qop_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_qop_spatial_walk(w, x, begin, padding, taps, copy);

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x42eee52c
+#if NETWORK_TFLITE_HEADER_ID != 0x30106b2a
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -75,12 +75,6 @@ struct network_tflite_arena_behind {
 #define NETWORK_TFLITE_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define NETWORK_TFLITE_RARELY(condition) (condition)
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_TFLITE_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_TFLITE_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -214,9 +208,6 @@ static NETWORK_TFLITE_INLINE void network_tflite_spatial_window(const struct net
     if (network_tflite_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_TFLITE_MOVED(x);
-        }
         network_tflite_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_tflite_spatial_walk(w, x, begin, padding, taps, copy);

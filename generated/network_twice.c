@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0x1d75874e
+#if NETWORK_TWICE_HEADER_ID != 0x224d8dc2
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -67,12 +67,6 @@ struct network_twice_arena_behind {
 #define NETWORK_TWICE_NOINLINE NETWORK_TWICE_CODE_ATTR __attribute__((noinline))
 #else
 #define NETWORK_TWICE_NOINLINE NETWORK_TWICE_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define NETWORK_TWICE_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define NETWORK_TWICE_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -300,9 +294,6 @@ static NETWORK_TWICE_INLINE void network_twice_spatial_window(const struct netwo
     if (network_twice_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            NETWORK_TWICE_MOVED(x);
-        }
         network_twice_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         network_twice_spatial_walk(w, x, begin, padding, taps, copy);

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x2d7a711e
+#if WEIGHTS_APART_HEADER_ID != 0xa8c7c329
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -71,12 +71,6 @@ const struct weights_apart_weights *weights_apart_block;
 #define WEIGHTS_APART_RARELY(condition) (__builtin_expect(condition, 0) != 0)
 #else
 #define WEIGHTS_APART_RARELY(condition) (condition)
-#endif
-
-#if defined(__GNUC__)
-#define WEIGHTS_APART_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define WEIGHTS_APART_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -233,9 +227,6 @@ static WEIGHTS_APART_INLINE void weights_apart_spatial_window(const struct weigh
     if (weights_apart_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            WEIGHTS_APART_MOVED(x);
-        }
         weights_apart_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         weights_apart_spatial_walk(w, x, begin, padding, taps, copy);

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0xfb393312
+#if WIDE_TFLITE_HEADER_ID != 0x72ebd720
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -64,12 +64,6 @@ struct wide_tflite_arena_behind {
 #define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR __attribute__((noinline))
 #else
 #define WIDE_TFLITE_NOINLINE WIDE_TFLITE_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define WIDE_TFLITE_MOVED(pointer) __asm__ volatile("" : "+r"(pointer)) /* what it points at is addressed from it */
-#else
-#define WIDE_TFLITE_MOVED(pointer)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -207,9 +201,6 @@ static WIDE_TFLITE_INLINE void wide_tflite_spatial_window(const struct wide_tfli
     if (wide_tflite_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            WIDE_TFLITE_MOVED(x);
-        }
         wide_tflite_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         wide_tflite_spatial_walk(w, x, begin, padding, taps, copy);

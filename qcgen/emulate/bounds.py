@@ -230,7 +230,9 @@ def _owned(code: LinkedCode, extents: _Extents, listed: Listing, counts: Counts,
 
 
 class _Extents:
-    """Instructions of functions and of ways behind open branches; ``apart``: functions that such ways call."""
+    """Instructions of functions and of ways behind open branches; ``apart``: functions that such ways call, and those
+    whose names bound loops that data may end.
+    """
 
     def __init__(self, code: LinkedCode, listed: Listing) -> None:
         self._code = code
@@ -242,12 +244,18 @@ class _Extents:
             for function in code.functions.values()
             for address, callee in function.calls.items()
             if address in function.between
-        ] + [function.entry for function in code.functions.values() if function.obstacle]
+        ] + [function.entry for function in code.functions.values() if function.obstacle or self._says_rounds(function)]
         while waiting:
             each = waiting.pop()
             if each not in self.apart:
                 self.apart.add(each)
                 waiting += code.functions[each].calls.values()
+
+    @staticmethod
+    def _says_rounds(function: LinkedFunction) -> bool:
+        """Whether data may decide how often a loop of its runs, and its name says how often it does at most."""
+        is_open = any(branch in function.inside[branch] for branch in function.opened)
+        return is_open and _rounds_of(_CLONE.sub("", function.name)) is not None
 
     def of(self, entry: int) -> Extent:
         """A call of a function, the calling instruction left out; NoBound where it has none."""

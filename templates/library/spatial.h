@@ -79,9 +79,6 @@ static QCGEN_INLINE void qcgen_spatial_window(const struct qcgen_spatial *w, con
     if (qcgen_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        if (w->row <= 3) {
-            QCGEN_MOVED(x);
-        }
         qcgen_spatial_walk(w, x, NULL, 0, taps, copy);
     } else {
         qcgen_spatial_walk(w, x, begin, padding, taps, copy);

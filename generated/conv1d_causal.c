@@ -15,11 +15,9 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x614f5455
+#if CONV1D_CAUSAL_HEADER_ID != 0xf6c28364
 #error "conv1d_causal.h was not generated together with this file"
 #endif
-
-#include <stddef.h>
 
 #ifndef CONV1D_CAUSAL_CONST_ATTR
 #define CONV1D_CAUSAL_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -116,11 +114,11 @@ static CONV1D_CAUSAL_INLINE int32_t conv1d_causal_spatial_find(const struct conv
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_walk(const struct conv1d_causal_spatial *w, const void *x,
-    const int32_t *begin, int32_t padding, void *taps, conv1d_causal_spatial_taps *copy)
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, conv1d_causal_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -133,10 +131,10 @@ static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_walk(const struct conv1d_
 
                         CONV1D_CAUSAL_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         CONV1D_CAUSAL_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -160,9 +158,9 @@ static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_window(const struct conv1
     if (conv1d_causal_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        conv1d_causal_spatial_walk(w, x, NULL, 0, taps, copy);
+        conv1d_causal_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        conv1d_causal_spatial_walk(w, x, begin, padding, taps, copy);
+        conv1d_causal_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

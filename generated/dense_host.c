@@ -15,11 +15,10 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x8fb47e0c
+#if DENSE_HOST_HEADER_ID != 0xf28cd949
 #error "dense_host.h was not generated together with this file"
 #endif
 
-#include <stddef.h>
 #include <string.h>
 
 #ifndef DENSE_HOST_CONST_ATTR
@@ -117,11 +116,11 @@ static DENSE_HOST_INLINE int32_t dense_host_spatial_find(const struct dense_host
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static DENSE_HOST_INLINE void dense_host_spatial_walk(const struct dense_host_spatial *w, const void *x,
-    const int32_t *begin, int32_t padding, void *taps, dense_host_spatial_taps *copy)
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, dense_host_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -134,10 +133,10 @@ static DENSE_HOST_INLINE void dense_host_spatial_walk(const struct dense_host_sp
 
                         DENSE_HOST_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         DENSE_HOST_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -161,9 +160,9 @@ static DENSE_HOST_INLINE void dense_host_spatial_window(const struct dense_host_
     if (dense_host_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        dense_host_spatial_walk(w, x, NULL, 0, taps, copy);
+        dense_host_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        dense_host_spatial_walk(w, x, begin, padding, taps, copy);
+        dense_host_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

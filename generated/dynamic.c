@@ -34,11 +34,10 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x7e7acc6a
+#if DYNAMIC_HEADER_ID != 0x0f30bcd1
 #error "dynamic.h was not generated together with this file"
 #endif
 
-#include <stddef.h>
 #include <string.h>
 
 #ifndef DYNAMIC_CONST_ATTR
@@ -291,11 +290,11 @@ static DYNAMIC_INLINE int32_t dynamic_spatial_find(const struct dynamic_spatial 
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
-static DYNAMIC_INLINE void dynamic_spatial_walk(const struct dynamic_spatial *w, const void *x, const int32_t *begin,
-    int32_t padding, void *taps, dynamic_spatial_taps *copy)
+/* The taps of a window, which begins there; of one within the image x is the first element. */
+static DYNAMIC_INLINE void dynamic_spatial_walk(const struct dynamic_spatial *w, const void *x, int32_t is_inside,
+    const int32_t *begin, int32_t padding, void *taps, dynamic_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -308,10 +307,10 @@ static DYNAMIC_INLINE void dynamic_spatial_walk(const struct dynamic_spatial *w,
 
                         DYNAMIC_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         DYNAMIC_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -335,9 +334,9 @@ static DYNAMIC_INLINE void dynamic_spatial_window(const struct dynamic_spatial *
     if (dynamic_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        dynamic_spatial_walk(w, x, NULL, 0, taps, copy);
+        dynamic_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        dynamic_spatial_walk(w, x, begin, padding, taps, copy);
+        dynamic_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

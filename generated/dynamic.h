@@ -17,7 +17,7 @@
  */
 
 /* dynamic.c has the same id, a hash of both files: it does not compile with another header. */
-#define DYNAMIC_HEADER_ID 0x7e7acc6a
+#define DYNAMIC_HEADER_ID 0x0f30bcd1
 
 /* What is in an image can be traced by these. */
 #define DYNAMIC_QCGEN_VERSION "0.1.0"

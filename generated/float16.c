@@ -17,12 +17,11 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xc3e5cedc
+#if FLOAT16_HEADER_ID != 0x73006c48
 #error "float16.h was not generated together with this file"
 #endif
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #ifndef FLOAT16_CONST_ATTR
@@ -322,11 +321,11 @@ static FLOAT16_INLINE int32_t float16_spatial_find(const struct float16_spatial 
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
-static FLOAT16_INLINE void float16_spatial_walk(const struct float16_spatial *w, const void *x, const int32_t *begin,
-    int32_t padding, void *taps, float16_spatial_taps *copy)
+/* The taps of a window, which begins there; of one within the image x is the first element. */
+static FLOAT16_INLINE void float16_spatial_walk(const struct float16_spatial *w, const void *x, int32_t is_inside,
+    const int32_t *begin, int32_t padding, void *taps, float16_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -339,10 +338,10 @@ static FLOAT16_INLINE void float16_spatial_walk(const struct float16_spatial *w,
 
                         FLOAT16_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         FLOAT16_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -366,9 +365,9 @@ static FLOAT16_INLINE void float16_spatial_window(const struct float16_spatial *
     if (float16_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        float16_spatial_walk(w, x, NULL, 0, taps, copy);
+        float16_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        float16_spatial_walk(w, x, begin, padding, taps, copy);
+        float16_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

@@ -27,11 +27,10 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0xaee928e7
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0xb866ec7b
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
-#include <stddef.h>
 #include <string.h>
 
 #ifndef MEAN_OF_FLOAT_ROWS_CONST_ATTR
@@ -248,11 +247,12 @@ static MEAN_OF_FLOAT_ROWS_INLINE int32_t mean_of_float_rows_spatial_find(const s
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_spatial_walk(const struct mean_of_float_rows_spatial *w,
-    const void *x, const int32_t *begin, int32_t padding, void *taps, mean_of_float_rows_spatial_taps *copy)
+    const void *x, int32_t is_inside, const int32_t *begin, int32_t padding, void *taps,
+    mean_of_float_rows_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -265,10 +265,10 @@ static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_spatial_walk(const stru
 
                         MEAN_OF_FLOAT_ROWS_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         MEAN_OF_FLOAT_ROWS_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -292,9 +292,9 @@ static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_spatial_window(const st
     if (mean_of_float_rows_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        mean_of_float_rows_spatial_walk(w, x, NULL, 0, taps, copy);
+        mean_of_float_rows_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        mean_of_float_rows_spatial_walk(w, x, begin, padding, taps, copy);
+        mean_of_float_rows_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

@@ -36,12 +36,11 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x2b479697
+#if NETWORK_QDQ_HEADER_ID != 0x00e5cbe5
 #error "network_qdq.h was not generated together with this file"
 #endif
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #ifndef NETWORK_QDQ_CONST_ATTR
@@ -301,11 +300,11 @@ static NETWORK_QDQ_INLINE int32_t network_qdq_spatial_find(const struct network_
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_QDQ_INLINE void network_qdq_spatial_walk(const struct network_qdq_spatial *w, const void *x,
-    const int32_t *begin, int32_t padding, void *taps, network_qdq_spatial_taps *copy)
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_qdq_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -318,10 +317,10 @@ static NETWORK_QDQ_INLINE void network_qdq_spatial_walk(const struct network_qdq
 
                         NETWORK_QDQ_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         NETWORK_QDQ_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -345,9 +344,9 @@ static NETWORK_QDQ_INLINE void network_qdq_spatial_window(const struct network_q
     if (network_qdq_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        network_qdq_spatial_walk(w, x, NULL, 0, taps, copy);
+        network_qdq_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        network_qdq_spatial_walk(w, x, begin, padding, taps, copy);
+        network_qdq_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

@@ -30,11 +30,10 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0x224d8dc2
+#if NETWORK_TWICE_HEADER_ID != 0x6b5433ff
 #error "network_twice.h was not generated together with this file"
 #endif
 
-#include <stddef.h>
 #include <string.h>
 
 #ifndef NETWORK_TWICE_CONST_ATTR
@@ -250,11 +249,11 @@ static NETWORK_TWICE_INLINE int32_t network_twice_spatial_find(const struct netw
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_TWICE_INLINE void network_twice_spatial_walk(const struct network_twice_spatial *w, const void *x,
-    const int32_t *begin, int32_t padding, void *taps, network_twice_spatial_taps *copy)
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_twice_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -267,10 +266,10 @@ static NETWORK_TWICE_INLINE void network_twice_spatial_walk(const struct network
 
                         NETWORK_TWICE_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         NETWORK_TWICE_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -294,9 +293,9 @@ static NETWORK_TWICE_INLINE void network_twice_spatial_window(const struct netwo
     if (network_twice_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        network_twice_spatial_walk(w, x, NULL, 0, taps, copy);
+        network_twice_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        network_twice_spatial_walk(w, x, begin, padding, taps, copy);
+        network_twice_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

@@ -11,11 +11,9 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0xa8c7c329
+#if WEIGHTS_APART_HEADER_ID != 0x36df1f39
 #error "weights_apart.h was not generated together with this file"
 #endif
-
-#include <stddef.h>
 
 #ifndef WEIGHTS_APART_CONST_ATTR
 #define WEIGHTS_APART_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -183,11 +181,11 @@ static WEIGHTS_APART_INLINE int32_t weights_apart_spatial_find(const struct weig
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static WEIGHTS_APART_INLINE void weights_apart_spatial_walk(const struct weights_apart_spatial *w, const void *x,
-    const int32_t *begin, int32_t padding, void *taps, weights_apart_spatial_taps *copy)
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, weights_apart_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -200,10 +198,10 @@ static WEIGHTS_APART_INLINE void weights_apart_spatial_walk(const struct weights
 
                         WEIGHTS_APART_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         WEIGHTS_APART_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -227,9 +225,9 @@ static WEIGHTS_APART_INLINE void weights_apart_spatial_window(const struct weigh
     if (weights_apart_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        weights_apart_spatial_walk(w, x, NULL, 0, taps, copy);
+        weights_apart_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        weights_apart_spatial_walk(w, x, begin, padding, taps, copy);
+        weights_apart_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

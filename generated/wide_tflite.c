@@ -28,11 +28,9 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x72ebd720
+#if WIDE_TFLITE_HEADER_ID != 0x3d9026d2
 #error "wide_tflite.h was not generated together with this file"
 #endif
-
-#include <stddef.h>
 
 #ifndef WIDE_TFLITE_CONST_ATTR
 #define WIDE_TFLITE_CONST_ATTR /* for example __attribute__((section(".flash_fast"))) */
@@ -157,11 +155,11 @@ static WIDE_TFLITE_INLINE int32_t wide_tflite_spatial_find(const struct wide_tfl
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
+/* The taps of a window, which begins there; of one within the image x is the first element. */
 static WIDE_TFLITE_INLINE void wide_tflite_spatial_walk(const struct wide_tflite_spatial *w, const void *x,
-    const int32_t *begin, int32_t padding, void *taps, wide_tflite_spatial_taps *copy)
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, wide_tflite_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -174,10 +172,10 @@ static WIDE_TFLITE_INLINE void wide_tflite_spatial_walk(const struct wide_tflite
 
                         WIDE_TFLITE_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         WIDE_TFLITE_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -201,9 +199,9 @@ static WIDE_TFLITE_INLINE void wide_tflite_spatial_window(const struct wide_tfli
     if (wide_tflite_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        wide_tflite_spatial_walk(w, x, NULL, 0, taps, copy);
+        wide_tflite_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        wide_tflite_spatial_walk(w, x, begin, padding, taps, copy);
+        wide_tflite_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
 

@@ -290,7 +290,7 @@ def test_windows_within_the_image_are_copied_without_bounds_tests():
     assert "is_outside != 0 ?" not in generated([conv("c", bare, LAYOUTS["nhwc"], integers(8))])
     text = generated([conv("c", padded, LAYOUTS["nhwc"], integers(8))])
     assert "is_outside != 0 ?" in text
-    assert "m_spatial_walk(w, x, NULL, 0, " in text
+    assert "m_spatial_walk(w, x, 1, begin, " in text
 
 
 def test_pointwise_channels_are_read_where_they_are():

@@ -1,6 +1,5 @@
 /* Images of up to four axes and the windows of a convolution on them. */
 #pragma once
-#include <stddef.h>
 #include <stdint.h>
 #include "compiler.h"
 
@@ -35,11 +34,11 @@ static QCGEN_INLINE int32_t qcgen_spatial_find(const struct qcgen_spatial *w, in
     return is_inside;
 }
 
-/* The taps of a window, which begins there; of one within the image, `begin` is NULL and x the first element. */
-static QCGEN_INLINE void qcgen_spatial_walk(const struct qcgen_spatial *w, const void *x, const int32_t *begin,
-    int32_t padding, void *taps, qcgen_spatial_taps *copy)
+/* The taps of a window, which begins there; of one within the image x is the first element. */
+static QCGEN_INLINE void qcgen_spatial_walk(const struct qcgen_spatial *w, const void *x, int32_t is_inside,
+    const int32_t *begin, int32_t padding, void *taps, qcgen_spatial_taps *copy)
 {
-    const int32_t run = begin != NULL ? w->pixel : w->row, columns = w->kernel[3] * w->pixel / run;
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
     const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
@@ -52,10 +51,10 @@ static QCGEN_INLINE void qcgen_spatial_walk(const struct qcgen_spatial *w, const
 
                         QCGEN_UNROLLED
                         for (int32_t axis = 0; axis < 4; axis++) {
-                            const int32_t at = (begin != NULL ? begin[axis] : 0) + tap[axis] * w->dilation[axis];
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
 
                             place += at * w->step[axis];
-                            is_outside = is_outside != 0 || (begin != NULL && (uint32_t)at >= (uint32_t)w->in[axis]);
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
                         }
                         QCGEN_UNROLLED
                         for (int32_t more = 0; more < run; more += count) {
@@ -79,8 +78,8 @@ static QCGEN_INLINE void qcgen_spatial_window(const struct qcgen_spatial *w, con
     if (qcgen_spatial_find(w, pixel, begin) != 0) {
         x = (const uint8_t *)x + w->x_bytes
             * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
-        qcgen_spatial_walk(w, x, NULL, 0, taps, copy);
+        qcgen_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
-        qcgen_spatial_walk(w, x, begin, padding, taps, copy);
+        qcgen_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }

@@ -152,19 +152,22 @@ Kind = TypeVar("Kind", bound=Segment)
 
 
 def step_operations(segments: Sequence[Segment]) -> dict[str, float]:
-    """What calls of the library's functions become, on average: so many steps of the blocks."""
+    """What calls of the library's functions become, on average: so many steps of the blocks in a round."""
     loops = {
         "dsp_steps_until": [(s, s.copies) for s in segments if s.copies],
         "dsp_steps": [(s, s.steps.behind) for s in segments if s.steps.behind],
     }
-    operations = {name: [n * s.width * STEP_OPERATIONS[s.form] for s, n in each] for name, each in loops.items()}
+    operations = {
+        name: [n * s.width * STEP_OPERATIONS[s.form] * (1 if s.is_outlined else s.together) for s, n in each]
+        for name, each in loops.items()
+    }
     return {name: sum(each) / len(each) for name, each in operations.items() if each}
 
 
 def output_operations(segments: Sequence[Segment], windows: int = 2) -> dict[str, float]:
     """The same of calls of the function that stores the codes of a block."""
     once, each = OUTPUT_OPERATIONS
-    return {"outputs": sum(s.width * (once + each * windows) for s in segments) / len(segments)}
+    return {"outputs": sum(s.together * s.width * (once + each * windows) for s in segments) / len(segments)}
 
 
 def segment_numbers(s: Segment) -> dict[str, int]:

@@ -96,6 +96,15 @@ def test_all_documents_together_have_at_most_40000_words_beside_what_programs_pr
     assert sum(any(map(str.isalnum, word)) for text in prose for word in text.split()) <= 40000
 
 
+def test_code_that_a_page_quotes_is_what_stands_in_the_source():
+    page = ROOT.joinpath("docs", "adding-a-kernel.md").read_text()
+    quoted = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    lines = {line.strip() for text in quoted for line in text.splitlines() if not line.endswith("...)")} - {"", "..."}
+    source = {line.strip() for path in ROOT.joinpath("qcgen").rglob("*.py") for line in path.read_text().splitlines()}
+    assert len(lines) > 20
+    assert lines - source == set()
+
+
 def test_every_equation_that_the_code_cites_is_in_the_document():
     defined = set(re.findall(r"^\((\d+)\)", ROOT.joinpath("docs", "quantization.md").read_text(), re.MULTILINE))
     sources = [*ROOT.joinpath("qcgen").rglob("*.py"), *ROOT.joinpath("templates").rglob("*.jinja")]

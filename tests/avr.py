@@ -24,6 +24,8 @@ MODEL_BYTES, PORT_BYTES, GUARDS = 80, 12, 76
 
 POOL_BYTES = 520
 """Of the RAM: the structs of a pool, of which this compiler folds less than newer ones."""
+WINDOWS_BYTES = 4 * 33
+"""The struct of what copies windows."""
 
 INPUT_BYTES, MODELS = 64 * 1024, 24
 """Of all models in one image, so that they fit its 256 KiB of flash; a model alone may have more inputs."""
@@ -62,7 +64,8 @@ def constant_bytes(each: Subject) -> int:
     """RAM that a model takes for good: avr-gcc copies constants there."""
     plan = each.artifact.plan
     pools = sum(call.kernel.endswith(("max_pool", "portable/average_pool")) for call in plan.calls)
-    constants = sum(call.constant_bytes for call in plan.calls) + POOL_BYTES * pools
+    windows = sum(call.kernel in ("portable/conv", "portable/conv_float") for call in plan.calls)
+    constants = sum(call.constant_bytes for call in plan.calls) + POOL_BYTES * pools + WINDOWS_BYTES * windows
     return constants + MODEL_BYTES + PORT_BYTES * len(plan.ports)
 
 

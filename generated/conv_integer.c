@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0xb52937fe
+#if CONV_INTEGER_HEADER_ID != 0xcf573a2a
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -65,7 +65,7 @@ struct conv_integer_arena_behind {
 #define CONV_INTEGER_UNROLLED
 #endif
 
-/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
 struct conv_integer_spatial {
     int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
     int32_t step[4];             /* elements from one to the next in memory */
@@ -90,7 +90,7 @@ static CONV_INTEGER_INLINE int32_t conv_integer_spatial_find(const struct conv_i
 
         outer /= size;
         begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
-        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
             && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
         inner *= size;
     }
@@ -102,7 +102,7 @@ static CONV_INTEGER_INLINE void conv_integer_spatial_walk(const struct conv_inte
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, conv_integer_spatial_taps *copy)
 {
     const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
-    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
         for (int32_t i = 0; i < w->kernel[0]; i++) {

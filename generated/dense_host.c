@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0xf28cd949
+#if DENSE_HOST_HEADER_ID != 0x1983ca45
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -84,7 +84,7 @@ static DENSE_HOST_INLINE int32_t dense_host_multiply_high_add(int32_t acc, int32
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
 }
 
-/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
 struct dense_host_spatial {
     int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
     int32_t step[4];             /* elements from one to the next in memory */
@@ -109,7 +109,7 @@ static DENSE_HOST_INLINE int32_t dense_host_spatial_find(const struct dense_host
 
         outer /= size;
         begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
-        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
             && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
         inner *= size;
     }
@@ -121,7 +121,7 @@ static DENSE_HOST_INLINE void dense_host_spatial_walk(const struct dense_host_sp
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, dense_host_spatial_taps *copy)
 {
     const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
-    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
         for (int32_t i = 0; i < w->kernel[0]; i++) {

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0xa2f803a3
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x62a01c2b
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -253,7 +253,7 @@ struct depthwise_planes_cortex_m4_dsp_planes {
     int32_t out_columns, y_bytes, words; /* words of weights of a channel: of each row neighbouring taps, */
     int32_t even_pairs, odd_pairs, lone; /* so many from even ones on, from odd ones; others behind all rows */
     int32_t together, parts;         /* outputs summed at the same time, and how often in a round of a loop */
-    int32_t on_stack;                /* of a channel's bias, multiplier and offset so many have no register */
+    int32_t on_stack;                /* how many of bias, multiplier and offset are read from the stack */
 };
 
 /* Puts four channels of the pixels of up to three words of a plane's row there, from word i on: all inside the image or
@@ -318,7 +318,7 @@ static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_dsp_pla
     }
 }
 
-/* A number of a channel, which is read again if it has no register: else the compiler would store sums instead. */
+/* A number of a channel. One that has no register is read each time; else compilers keep it and store sums instead. */
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE int32_t depthwise_planes_cortex_m4_dsp_planes_number(const int32_t *number,
     int is_on_stack)
 {

@@ -17,7 +17,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x73006c48
+#if FLOAT16_HEADER_ID != 0xa31da355
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -290,7 +290,7 @@ FLOAT16_CODE_ATTR static inline float float16_float_at_least(float value, float 
     return value < low ? low : value;
 }
 
-/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
 struct float16_spatial {
     int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
     int32_t step[4];             /* elements from one to the next in memory */
@@ -314,7 +314,7 @@ static FLOAT16_INLINE int32_t float16_spatial_find(const struct float16_spatial 
 
         outer /= size;
         begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
-        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
             && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
         inner *= size;
     }
@@ -326,7 +326,7 @@ static FLOAT16_INLINE void float16_spatial_walk(const struct float16_spatial *w,
     const int32_t *begin, int32_t padding, void *taps, float16_spatial_taps *copy)
 {
     const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
-    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
         for (int32_t i = 0; i < w->kernel[0]; i++) {

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xa65cd0a8
+#if NETWORK_16_BITS_HEADER_ID != 0x3ecf3653
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -132,7 +132,7 @@ static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, fl
     return (int32_t)rintf(above < (float)high ? above : (float)high);
 }
 
-/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
 struct network_16_bits_spatial {
     int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
     int32_t step[4];             /* elements from one to the next in memory */
@@ -157,7 +157,7 @@ static NETWORK_16_BITS_INLINE int32_t network_16_bits_spatial_find(const struct 
 
         outer /= size;
         begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
-        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
             && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
         inner *= size;
     }
@@ -169,7 +169,7 @@ static NETWORK_16_BITS_INLINE void network_16_bits_spatial_walk(const struct net
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_16_bits_spatial_taps *copy)
 {
     const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
-    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
         for (int32_t i = 0; i < w->kernel[0]; i++) {

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xf8aaecf0
+#if NETWORK_TFLITE_HEADER_ID != 0x925a1995
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -130,7 +130,7 @@ static NETWORK_TFLITE_INLINE int network_tflite_within_guard(int32_t scaled, int
     return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
-/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
 struct network_tflite_spatial {
     int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
     int32_t step[4];             /* elements from one to the next in memory */
@@ -155,7 +155,7 @@ static NETWORK_TFLITE_INLINE int32_t network_tflite_spatial_find(const struct ne
 
         outer /= size;
         begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
-        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
             && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
         inner *= size;
     }
@@ -167,7 +167,7 @@ static NETWORK_TFLITE_INLINE void network_tflite_spatial_walk(const struct netwo
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_tflite_spatial_taps *copy)
 {
     const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
-    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
         for (int32_t i = 0; i < w->kernel[0]; i++) {
@@ -429,7 +429,7 @@ NETWORK_TFLITE_CODE_ATTR static int8_t network_tflite_MEAN_1_requantize(int32_t 
     return (int8_t)network_tflite_bounded(code, -128, 127);
 }
 
-/* Adds all pixels up in a few channels, which lie side by side. A function of its own has registers for the sums. */
+/* Adds up a few channels, which lie side by side, over all pixels. On its own the loop keeps its sums in registers. */
 NETWORK_TFLITE_NOINLINE static void network_tflite_MEAN_1_sums(const int8_t *restrict pixel, int32_t *restrict sums)
 {
     enum { CHANNELS = 4, LANES = 4, PIXELS = 16 };

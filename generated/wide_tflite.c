@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x3d9026d2
+#if WIDE_TFLITE_HEADER_ID != 0x89f27588
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -123,7 +123,7 @@ WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_integer_tangent(const uint16_t 
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
 }
 
-/* Sizes by axis, outermost first; of those that an image does not have all is 1 but pad and step, which are 0. */
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
 struct wide_tflite_spatial {
     int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
     int32_t step[4];             /* elements from one to the next in memory */
@@ -148,7 +148,7 @@ static WIDE_TFLITE_INLINE int32_t wide_tflite_spatial_find(const struct wide_tfl
 
         outer /= size;
         begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
-        is_inside = is_inside != 0 && room >= 0 /* what is negative is a large number without a sign */
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
             && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
         inner *= size;
     }
@@ -160,7 +160,7 @@ static WIDE_TFLITE_INLINE void wide_tflite_spatial_walk(const struct wide_tflite
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, wide_tflite_spatial_taps *copy)
 {
     const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
-    const int32_t count = run > 3 ? run : 1; /* fewer without a loop */
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
 
     for (int32_t c = 0; c < w->planes; c++) {
         for (int32_t i = 0; i < w->kernel[0]; i++) {

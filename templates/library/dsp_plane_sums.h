@@ -6,7 +6,7 @@
 #include "dsp_depthwise.h"
 #include "dsp_planes.h"
 
-/* A number of a channel, which is read again if it has no register: else the compiler would store sums instead. */
+/* A number of a channel. One that has no register is read each time; else compilers keep it and store sums instead. */
 static QCGEN_INLINE int32_t qcgen_dsp_planes_number(const int32_t *number, int is_on_stack)
 {
     return is_on_stack ? *(const volatile int32_t *)number : *number;

@@ -15,7 +15,7 @@ struct qcgen_dsp_planes {
     int32_t out_columns, y_bytes, words; /* words of weights of a channel: of each row neighbouring taps, */
     int32_t even_pairs, odd_pairs, lone; /* so many from even ones on, from odd ones; others behind all rows */
     int32_t together, parts;         /* outputs summed at the same time, and how often in a round of a loop */
-    int32_t on_stack;                /* of a channel's bias, multiplier and offset so many have no register */
+    int32_t on_stack;                /* how many of bias, multiplier and offset are read from the stack */
 };
 
 /* Puts four channels of the pixels of up to three words of a plane's row there, from word i on: all inside the image or

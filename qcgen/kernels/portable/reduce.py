@@ -196,7 +196,7 @@ def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
     pixels = pixels_of(op, setting)
     mean = prepare_mean(op, op.requantize, setting)
     channels = op.x.shape[op.channel_axis]
-    # As many sums as registers hold: where these are vectors, compilers find those of a loop that is unrolled.
+    # As many sums as registers hold; on the host compilers make vectors of an unrolled loop.
     lanes = min(channels, FEWEST_LANES if setting.target.is_small else 32)
     context = GlobalAveragePoolContext(
         image=image_of(op, setting),

@@ -25,7 +25,7 @@ from qcgen.ir.plan import (
     View,
     table_at,
 )
-from qcgen.ir.program import Operator, Program, State, Tensor, inputs_of, require_sizes
+from qcgen.ir.program import Operator, Program, Spatial, State, Tensor, inputs_of, require_sizes
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels import KERNELS, SIZE, SPEED, Form, Prepared, Setting, select
 from qcgen.options import spelt, two_memories
@@ -255,6 +255,8 @@ class _RowWorks:
 
 def _work(op: Operator, setting: Setting, steps: Mapping[str, FreeStep] | None) -> Work:
     """The kernel for an operator, and what it packs; ``steps``: its numbers are free, to fit code that is there."""
+    if isinstance(op, Spatial):
+        op.geometry.check(op.x, op.y)
     report_progress(f"choosing the kernel of {op.name}")
     if steps is not None:
         return free(op, setting, steps.get(op.name))

@@ -80,6 +80,12 @@ class ConvGeometry:
         """Whether any window reaches beyond the image."""
         return any(self.pads_begin) or any(self.pads_end)
 
+    def check(self, x: Tensor, y: Tensor) -> None:
+        """Raises ValueError if the input or the output has not as many elements as this geometry."""
+        for tensor, channels, axes in ((x, self.in_channels, self.input), (y, self.out_channels, self.output)):
+            if tensor.size != self.batch * channels * prod(axes):
+                raise ValueError(f"{tensor.name!r}, {tensor.shape}, is not what {self} describes")
+
 
 def products_at_once(terms: int, columns: int) -> int:
     """How many products of float32 numbers onnxruntime sums by themselves. Source: MlasSgemmOperation, one thread."""

@@ -295,11 +295,12 @@ def window_stage(op: Conv | MaxPool | AveragePool, step: Arranged, index: int, r
         return None  # a window of padding alone
     outside = op.x_zero_point if isinstance(op, Conv) else BELOW_ZERO if op.x.dtype.is_float else op.x.dtype.low
     padding = outside if is_padded else None
+    wide = g.batch * g.output[0] // (rows_of(op.y, step.y) * images_of(op.y))  # a product has an axis of all positions
     part = replace(
         op,
         x=short(op.x, step.xs[0], window),
         y=short(op.y, step.y, rows),
-        geometry=rows_geometry(g, window, rows),
+        geometry=rows_geometry(g, window * wide, rows * wide),
     )
     if isinstance(op, Conv) and isinstance(part, Conv):
         sums = accumulator_interval(op)

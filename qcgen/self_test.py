@@ -199,7 +199,10 @@ def _written_by(call: Call, program: Program) -> Written:
 
 
 def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
-    """What each call writes; for layers in rows, if their calls write each row once, or add up sums to the end."""
+    """What each call writes; for layers in rows, if their calls write each row once, or add up sums to the end.
+
+    Not sums in rows with padding that has a computed zero point: those of the reference have none there.
+    """
     for step in plan.steps:
         match step:
             case Call():
@@ -207,8 +210,9 @@ def _written(program: Program, plan: Plan) -> Iterator[tuple[Call, Written]]:
             case Stream():
                 if step.first_pass is not None:
                     yield from ((call, _written_by(call, program)) for call in step.first_pass.calls)
+                computed = {fill.at.place for fill in (*step.above, *step.below) if not isinstance(fill.code, int)}
                 for number, turn in enumerate(step.every_turn):
-                    if turn.call is None or turn.call.passes > 1:
+                    if turn.call is None or turn.call.passes > 1 or turn.rows[0].place in computed:
                         continue
                     if turn.part is None:
                         yield turn.call, Written(turn.rows[-1], bytes_of(turn.call.op.y))

@@ -4,6 +4,7 @@ import json
 import re
 import struct
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,10 @@ MODELS = {
     "float16 and double": (float16, {}),
     "with a status": (in_rows, {"arena": "least", "layout": "nhwc", "status": True}),
     "in two passes": (dynamic_in_rows, {"arena": "least", "layout": "nhwc"}),
+    "sums with padding that is computed, in rows": (
+        partial(dynamic_in_rows, averages=True),
+        {"arena": "least", "layout": "nhwc"},
+    ),
     "small": (network_qop, {}),
     "small, from QDQ": (network_qdq, {}),
 }

@@ -228,3 +228,14 @@ def test_a_depthwise_layer_beside_the_image_has_onnxruntimes_outputs(target, zer
     feeds = {"x": np.array([7, 200, 13], np.uint8).reshape(1, 3, 1, 1)}
     compiled = assert_judged(model, feeds, flags="-O1", target=target, optimize=optimize, layout="nhwc")
     assert compiled.plan.calls[0].kernel != "scalar/depthwise"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("target", ["portable", "cortex-m0", "rv32imc", "cortex-m4", "cortex-m55", "host"])
+def test_sums_of_few_codes_are_those_of_onnxruntime(target, count):
+    """The loop of cores with few registers ends at 0, for which a single element has no count."""
+    node = helper.make_node("QLinearAdd", ["a", "s", "z", "b", "s", "z", "t", "z"], ["y"], domain="com.microsoft")
+    constants = {"s": np.float32(0.5), "t": np.float32(0.7), "z": np.uint8(3)}
+    given = dict.fromkeys("ab", ("uint8", (1, count)))
+    model = graph_model([node], given, {"y": ("uint8", (1, count))}, constants, opsets={"com.microsoft": 1})
+    assert_judged(model, target=target)

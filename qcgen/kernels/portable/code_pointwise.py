@@ -54,8 +54,8 @@ def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
-    is_flat = found.nest.contiguous and not found.nest.outer and not found.function.constant
-    context = QuantizedBinaryContext(found.function, found.nest, ends_at_zero=is_flat and setting.target.is_small)
+    is_flat = found.nest.contiguous and not found.nest.outer and found.nest.numbers and not found.function.constant
+    context = QuantizedBinaryContext(found.function, found.nest, ends_at_zero=bool(is_flat) and setting.target.is_small)
     return Prepared(found.constants, context, (), found.certificate, found.in_place)
 
 

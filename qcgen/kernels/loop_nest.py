@@ -69,6 +69,12 @@ class Term:
     step: str
     table: str
 
+    def text(self, tables: Mapping[str, str]) -> str:
+        """In C, with the names of the tables by their roles."""
+        if self.table:
+            return f"{tables[self.table]}[{self.variable}]"
+        return " * ".join(factor for factor in (self.variable, self.step) if factor)
+
 
 @dataclass(frozen=True)
 class Element:
@@ -76,6 +82,14 @@ class Element:
 
     pointer: str
     term: Term | None
+
+    def at(self, tables: Mapping[str, str]) -> str:
+        """The element in C."""
+        return f"{self.pointer}[{self.term.text(tables) if self.term else 0}]"
+
+    def address(self, tables: Mapping[str, str]) -> str:
+        """Where it is, in C."""
+        return f"&{self.at(tables)}" if self.term else self.pointer
 
 
 @dataclass(frozen=True)
@@ -100,6 +114,45 @@ class LoopNest:
     def size(self) -> int:
         """The number of elements of the output."""
         return self.count * prod(loop.numbers[0].value for loop in self.outer)
+
+    def enumerators(self, indent: str, more: str = "") -> str:
+        """The block of enumerators in C, with ``more`` of the kernel's."""
+        inner = ", ".join(filter(None, (_listed(self.numbers), more)))
+        if not self.outer:
+            return f"{indent}enum {{ {inner} }};\n" if inner else ""
+        lines = [f"{INDENT}{_listed(loop.numbers)}," for loop in self.outer]
+        return "".join(f"{indent}{line}\n" for line in ("enum {", *lines, f"{INDENT}{inner}", "};"))
+
+    def open_outer(self, types: Mapping[str, str], tables: Mapping[str, str]) -> str:
+        """The beginning of the loops around the innermost one; ``types``: what each tensor's pointer points to."""
+        lines = [f"{loop.indent}{_counted(loop.variable, loop.numbers[0].name)}" for loop in self.outer]
+        for run in self.runs:
+            terms = " + ".join(term.text(tables) for term in run.terms)
+            place = f"({terms})" if len(run.terms) > 1 else terms
+            lines.append(f"{self.indent}{types[run.tensor]} *const {run.name} = {run.tensor} + {place};\n")
+        return "".join([*lines, "\n"] if self.runs else lines)
+
+    def close_outer(self) -> str:
+        """Their end."""
+        return "".join(f"{loop.indent}}}\n" for loop in reversed(self.outer))
+
+    def open(self, types: Mapping[str, str], tables: Mapping[str, str]) -> str:
+        """The beginning of all loops."""
+        inner = f"{self.indent}{_counted('i', 'COUNT')}" if self.numbers else ""
+        return self.open_outer(types, tables) + inner
+
+    def close(self) -> str:
+        """Their end."""
+        return (f"{self.indent}}}\n" if self.numbers else "") + self.close_outer()
+
+
+def _counted(variable: str, count: str) -> str:
+    """The line that begins a loop from 0 on."""
+    return f"for (int32_t {variable} = 0; {variable} < {count}; {variable}++) {{\n"
+
+
+def _listed(numbers: Iterable[LoopNumber]) -> str:
+    return ", ".join(f"{number.name} = {number.value}" for number in numbers)
 
 
 def strides(shape: Sequence[int], order: Order) -> tuple[int, ...]:

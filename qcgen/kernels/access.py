@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from qcgen.ir.access import NOTHING, AccessOrder
+from qcgen.ir.plan import NOTHING, AccessOrder
 from qcgen.ir.program import Conv, ConvGeometry, Int64s
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Setting

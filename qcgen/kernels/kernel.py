@@ -9,9 +9,8 @@ from enum import Enum
 import numpy as np
 
 from qcgen.cores import Target
-from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
-from qcgen.ir.plan import Certificate
+from qcgen.ir.plan import AccessOrder, Certificate
 from qcgen.ir.program import ConvGeometry, Operator
 from qcgen.ir.types import Array, Layout
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from qcgen.ir.access import AccessOrder
-from qcgen.ir.plan import C_BYTES, ArenaGrowth, Argument, InArena, Place, PlacedBuffer
+from qcgen.ir.plan import C_BYTES, AccessOrder, ArenaGrowth, Argument, InArena, Place, PlacedBuffer
 from qcgen.ir.program import Tensor, inputs_of
 from qcgen.kernels import Prepared
 from qcgen.kernels.kernel import Scratch

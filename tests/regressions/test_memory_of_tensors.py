@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import qcgen
 from qcgen.compiler import compile
-from qcgen.ir.access import AccessOrder
+from qcgen.ir.plan import AccessOrder
 from qcgen.plan import storage
 from qcgen.verification import verify
 

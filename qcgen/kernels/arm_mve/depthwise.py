@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context, Struct
+from qcgen.ir.plan import AccessOrder
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels.access import bands, channel_by_channel, in_pixels, plane

@@ -12,9 +12,8 @@ import numpy as np
 
 from qcgen.arithmetic import is_binary_fraction
 from qcgen.errors import prove
-from qcgen.ir.access import AccessOrder
 from qcgen.ir.context import Context
-from qcgen.ir.plan import Certificate
+from qcgen.ir.plan import AccessOrder, Certificate
 from qcgen.ir.program import (
     Convert,
     Dequantize,

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from qcgen.ir.access import NOTHING, AccessOrder
+from qcgen.ir.plan import NOTHING, AccessOrder
 from qcgen.ir.program import Conv, GlobalAveragePool, inputs_of, macs_of
 from qcgen.ir.types import DType
 from qcgen.kernels import Prepared

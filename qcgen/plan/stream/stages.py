@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qcgen.intervals import accumulator_interval
-from qcgen.ir.access import AccessOrder
+from qcgen.ir.plan import AccessOrder
 from qcgen.ir.program import (
     AveragePool,
     Conv,

@@ -16,7 +16,7 @@ from qcgen.ir.context import Context, names_of
 from qcgen.ir.plan import Call
 from qcgen.kernels import ARM_DSP
 from qcgen.kernels.arm_dsp.depthwise import PLANES_BYTES
-from qcgen.kernels.arm_dsp.depthwise_rows import MAX_OUTPUTS, OUTPUTS
+from qcgen.kernels.arm_dsp.depthwise_direct import MAX_OUTPUTS, OUTPUTS
 from qcgen.kernels.arm_dsp.segment import Segment
 from qcgen.kernels.windows import beyond_taps, first_taps, plane_axes
 

@@ -15,7 +15,7 @@ from qcgen.kernels.arm_dsp.dense import DENSE as DSP_DENSE
 from qcgen.kernels.arm_dsp.dense import POINTWISE as DSP_POINTWISE
 from qcgen.kernels.arm_dsp.depthwise import DEPTHWISE as DSP_DEPTHWISE
 from qcgen.kernels.arm_dsp.depthwise_direct import DEPTHWISE_DIRECT as DSP_DEPTHWISE_DIRECT
-from qcgen.kernels.arm_dsp.depthwise_rows import DEPTHWISE_ROWS as DSP_DEPTHWISE_ROWS
+from qcgen.kernels.arm_dsp.depthwise_direct import DEPTHWISE_ROWS as DSP_DEPTHWISE_ROWS
 from qcgen.kernels.arm_dsp.other_operators import GLOBAL_AVERAGE_POOL as DSP_GLOBAL_AVERAGE_POOL
 from qcgen.kernels.arm_dsp.other_operators import INTEGER_LSTM as DSP_INTEGER_LSTM
 from qcgen.kernels.arm_dsp.other_operators import MATMUL as DSP_MATMUL

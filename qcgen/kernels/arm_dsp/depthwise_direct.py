@@ -1,5 +1,6 @@
-"""arm_dsp/depthwise_direct: one filter per channel, whose weights stay in registers, on the image where it lies.
+"""arm_dsp/depthwise_direct, depthwise_rows: one filter per channel on the image where it lies.
 
+The first one's weights stay in registers; the second one takes one row of the kernel after the other.
 Layers of several sizes may share its function, which copies each channel to a plane with padding, then convolves.
 """
 
@@ -17,13 +18,13 @@ from qcgen.ir.context import Context, LayerField, Struct, own
 from qcgen.ir.plan import C_BYTES
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType
-from qcgen.kernels.access import channel_by_channel, output_by_output, plane
+from qcgen.kernels.access import channel_by_channel, output_by_output, parts_of_rows, plane
 from qcgen.kernels.arm_dsp.output import KeptOutput, bias_table, certified, dsp_output, kept_output, pack_finely, times
 from qcgen.kernels.arm_dsp.weights import KernelWords, kernel_words
 from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, SizesPrice
-from qcgen.kernels.packing import Packed
-from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_wraps
+from qcgen.kernels.packing import Packed, pack
+from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_taps, why_wraps
 from qcgen.kernels.text import Described, described
 from qcgen.kernels.windows import Images, PlaneAxis, beyond_taps, first_taps, images, plane_axes
 
@@ -40,6 +41,11 @@ FUNCTION_BYTES = 2300  # of a layer's own functions: one of 1100, and one more w
 MAX_ROWS, MAX_COLUMNS = 5, 3  # of a kernel
 OVERHEAD = 45  # operations of loops, weights and the first outputs of rows
 MAX_CUT = 2  # rows of windows that reach above the image, or below it
+
+OUTPUTS = 4  # of a row that are summed at the same time, where one row of the kernel comes after the other,
+MAX_OUTPUTS = 6  # or so many if they are the whole row
+MAX_TAPS = 64
+ROWS_OVERHEAD, ROWS_GROUP, ROWS_OUTPUT, ROWS_GUARDED = 20, 12, 10, 5  # operations of all, some, one, and of its tie
 
 
 @dataclass(frozen=True)
@@ -472,4 +478,58 @@ def unpaired(packed: Packed) -> Constants:
 
 DEPTHWISE_DIRECT = Kernel(
     "arm_dsp/depthwise_direct", DepthwiseDirectContext, frozenset({"dsp"}), why_not, prepare, SIZES
+)
+
+
+# Larger kernels: one row after the other.
+
+
+def why_not_rows(op: Operator, setting: Setting) -> str | None:
+    """Serves depthwise convolutions of images of one or two axes."""
+    reason = why_no_depthwise(op, setting)
+    if reason is not None:
+        return reason
+    assert isinstance(op, Conv)
+    return (
+        why_taps(prod(op.geometry.kernel), MAX_TAPS)
+        or why_all_outside(op.geometry)
+        or why_wraps(pack(op, setting, 0, whole_weights=True))
+    )
+
+
+def prepare_rows(op: Operator, setting: Setting) -> Prepared:
+    """No scratch; weights [channels][taps]."""
+    assert isinstance(op, Conv)
+    g, packed = op.geometry, pack(op, setting, 0, whole_weights=True)
+    (height, width), weights = plane_axes(g), unpaired(packed)
+    dsp, together = dsp_output(op, packed), width.output if width.output <= MAX_OUTPUTS else OUTPUTS
+    context = context_of(
+        op,
+        weights,
+        kept_output(packed.epilogue.output, dsp),
+        "",
+        row_dilation=height.dilation,
+        column_dilation=width.dilation,
+        scale=1,
+    )
+    constants = (weights, bias_table(packed), *output_constants(packed))
+    access = channel_by_channel(op, setting, parts_of_rows(plane(g), together), gathers=True)
+    count = _operations_of_rows(width, together, ROWS_OUTPUT + (ROWS_GUARDED if dsp.has_windows else 0))
+    return Prepared(
+        constants, context, (), certified(op, packed), access=access, folded={"dsp_depthwise_by_rows": count}
+    )
+
+
+def _operations_of_rows(width: PlaneAxis, together: int, output: int) -> float:
+    """What the library's function becomes: outputs that are summed at the same time once if their windows are alike."""
+    written = set[tuple[int, int, int]]()
+    for first in range(0, width.output, together):
+        outputs, begin = min(together, width.output - first), first * width.stride - width.pad
+        end = begin + (outputs - 1) * width.stride + width.span
+        written.add((outputs, max(-begin, 0), max(end - width.input, 0)))
+    return ROWS_OVERHEAD + sum(ROWS_GROUP + outputs * (output + width.kernel) for outputs, _, _ in written)
+
+
+DEPTHWISE_ROWS = Kernel(
+    "arm_dsp/depthwise_rows", DepthwiseDirectContext, frozenset({"dsp"}), why_not_rows, prepare_rows
 )

@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0xd550cbfb
+#if CONV1D_CAUSAL_HEADER_ID != 0x47d99bad
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -210,8 +210,9 @@ static CONV1D_CAUSAL_INLINE void *conv1d_causal_conv1_copy(const void *x, int32_
 }
 
 CONV1D_CAUSAL_CONST_ATTR static const struct conv1d_causal_spatial conv1d_causal_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 4, .row = 4, .x_bytes = 1, .in = {1, 1, 1, 24}, .out = {1, 1, 1, 24},
-    .kernel = {1, 1, 1, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 4}, .pad = {0, 0, 0, 8}, .step = {0, 0, 0, 4},
+    .planes = 1, .plane_step = 0, .pixel = 4, .row = 4, .x_bytes = 1, .in = { 1, 1, 1, 24 }, .out = { 1, 1, 1, 24 },
+    .kernel = { 1, 1, 1, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 4 }, .pad = { 0, 0, 0, 8 },
+    .step = { 0, 0, 0, 4 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x1d9d1af3
+#if CONV3D_HEADER_ID != 0x5cc9391d
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -210,9 +210,9 @@ static CONV3D_INLINE void *conv3d_conv1_copy(const void *x, int32_t place, int32
 }
 
 CONV3D_CONST_ATTR static const struct conv3d_spatial conv3d_conv1_windows = {
-    .planes = 2, .plane_step = 120, .pixel = 1, .row = 3, .x_bytes = 1, .in = {1, 4, 5, 6}, .out = {1, 4, 5, 6},
-    .kernel = {1, 2, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 30, 6, 1},
+    .planes = 2, .plane_step = 120, .pixel = 1, .row = 3, .x_bytes = 1, .in = { 1, 4, 5, 6 }, .out = { 1, 4, 5, 6 },
+    .kernel = { 1, 2, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 30, 6, 1 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

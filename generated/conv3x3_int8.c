@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x1ca7f0a7
+#if CONV3X3_INT8_HEADER_ID != 0xea34a7ce
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -227,9 +227,9 @@ static CONV3X3_INT8_INLINE void *conv3x3_int8_conv1_copy(const void *x, int32_t 
 }
 
 CONV3X3_INT8_CONST_ATTR static const struct conv3x3_int8_spatial conv3x3_int8_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = {1, 1, 8, 8}, .out = {1, 1, 8, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 32, 4},
+    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = { 1, 1, 8, 8 }, .out = { 1, 1, 8, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 32, 4 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

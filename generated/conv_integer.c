@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0xcf573a2a
+#if CONV_INTEGER_HEADER_ID != 0x15fc99ec
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -177,8 +177,9 @@ static CONV_INTEGER_INLINE void *conv_integer_conv1_copy(const void *x, int32_t 
 }
 
 CONV_INTEGER_CONST_ATTR static const struct conv_integer_spatial conv_integer_conv1_windows = {
-    .planes = 2, .plane_step = 36, .pixel = 1, .row = 1, .x_bytes = 1, .in = {1, 1, 6, 6}, .out = {1, 1, 2, 2},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 2, 2}, .pad = {0, 0, 0, 0}, .step = {0, 0, 6, 1},
+    .planes = 2, .plane_step = 36, .pixel = 1, .row = 1, .x_bytes = 1, .in = { 1, 1, 6, 6 }, .out = { 1, 1, 2, 2 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 2, 2 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 6, 1 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

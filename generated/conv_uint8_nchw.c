@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x02902e6c
+#if CONV_UINT8_NCHW_HEADER_ID != 0x782c93d6
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -210,8 +210,9 @@ static CONV_UINT8_NCHW_INLINE void *conv_uint8_nchw_conv1_copy(const void *x, in
 }
 
 CONV_UINT8_NCHW_CONST_ATTR static const struct conv_uint8_nchw_spatial conv_uint8_nchw_conv1_windows = {
-    .planes = 3, .plane_step = 63, .pixel = 1, .row = 2, .x_bytes = 1, .in = {1, 1, 9, 7}, .out = {1, 1, 4, 7},
-    .kernel = {1, 1, 3, 2}, .stride = {1, 1, 2, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1}, .step = {0, 0, 7, 1},
+    .planes = 3, .plane_step = 63, .pixel = 1, .row = 2, .x_bytes = 1, .in = { 1, 1, 9, 7 }, .out = { 1, 1, 4, 7 },
+    .kernel = { 1, 1, 3, 2 }, .stride = { 1, 1, 2, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 7, 1 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x1983ca45
+#if DENSE_HOST_HEADER_ID != 0x018c73a6
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -359,9 +359,9 @@ static DENSE_HOST_INLINE void *dense_host_conv1_copy(const void *x, int32_t plac
 }
 
 DENSE_HOST_CONST_ATTR static const struct dense_host_spatial dense_host_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 11, .row = 11, .x_bytes = 1, .in = {1, 1, 1, 1}, .out = {1, 1, 1, 1},
-    .kernel = {1, 1, 1, 1}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
-    .step = {0, 0, 11, 11},
+    .planes = 1, .plane_step = 0, .pixel = 11, .row = 11, .x_bytes = 1, .in = { 1, 1, 1, 1 }, .out = { 1, 1, 1, 1 },
+    .kernel = { 1, 1, 1, 1 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 11, 11 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x4f4dd02b
+#if DYNAMIC_HEADER_ID != 0xeb153a15
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -410,9 +410,9 @@ static DYNAMIC_INLINE void *dynamic_conv_copy(const void *x, int32_t place, int3
 }
 
 DYNAMIC_CONST_ATTR static const struct dynamic_spatial dynamic_conv_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 6, 5}, .out = {1, 1, 6, 5},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 10, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 6, 5 }, .out = { 1, 1, 6, 5 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 10, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

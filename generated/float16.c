@@ -17,7 +17,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xa31da355
+#if FLOAT16_HEADER_ID != 0x1041e5bc
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -554,8 +554,9 @@ static FLOAT16_INLINE void *float16_conv_copy(const void *x, int32_t place, int3
 }
 
 FLOAT16_CONST_ATTR static const struct float16_spatial float16_conv_windows = {
-    .planes = 2, .plane_step = 25, .pixel = 1, .row = 3, .x_bytes = 4, .in = {1, 1, 5, 5}, .out = {1, 1, 5, 5},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1}, .step = {0, 0, 5, 1},
+    .planes = 2, .plane_step = 25, .pixel = 1, .row = 3, .x_bytes = 4, .in = { 1, 1, 5, 5 }, .out = { 1, 1, 5, 5 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 5, 1 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

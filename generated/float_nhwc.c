@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x681c2bd5
+#if FLOAT_NHWC_HEADER_ID != 0x798de4c4
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -370,9 +370,9 @@ static FLOAT_NHWC_INLINE void *float_nhwc_conv1_copy(const void *x, int32_t plac
 }
 
 FLOAT_NHWC_CONST_ATTR static const struct float_nhwc_spatial float_nhwc_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 4, .in = {1, 1, 6, 6}, .out = {1, 1, 6, 6},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 18, 3},
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 4, .in = { 1, 1, 6, 6 }, .out = { 1, 1, 6, 6 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 18, 3 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -10,7 +10,7 @@
  */
 #include "max_pool_cortex_m55.h"
 
-#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x357045c2
+#if MAX_POOL_CORTEX_M55_HEADER_ID != 0x5e01bde8
 #error "max_pool_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -312,9 +312,9 @@ static MAX_POOL_CORTEX_M55_INLINE void max_pool_cortex_m55_wpool_mve_keep_larges
 MAX_POOL_CORTEX_M55_CONST_ATTR static const struct max_pool_cortex_m55_wpool max_pool_cortex_m55_node_layer = {
     .batch = 1, .planes = 1, .lanes = 32, .inside = 1, .beyond = 4, .x_plane = 64, .run = 32, .columns = 1,
     .run_step = 1, .run_out = 1, .taps = 9, .x_image = 2048, .y_image = 512, .y_pixel = 32, .y_channel = 1,
-    .input = {1, 1, 8, 8}, .output = {1, 1, 4, 4}, .kernel = {1, 1, 3, 3}, .stride = {1, 1, 2, 2},
-    .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1}, .step = {0, 0, 256, 32}, .last = {0, 0, 5, 5},
-    .tap = {0, 32, 64, 256, 288, 320, 512, 544, 576},
+    .input = { 1, 1, 8, 8 }, .output = { 1, 1, 4, 4 }, .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 2, 2 },
+    .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 }, .step = { 0, 0, 256, 32 }, .last = { 0, 0, 5, 5 },
+    .tap = { 0, 32, 64, 256, 288, 320, 512, 544, 576 },
 };
 
 /* Outputs of windows at the border. */

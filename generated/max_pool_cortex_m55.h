@@ -19,7 +19,7 @@
  */
 
 /* max_pool_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define MAX_POOL_CORTEX_M55_HEADER_ID 0x357045c2
+#define MAX_POOL_CORTEX_M55_HEADER_ID 0x5e01bde8
 
 /* What is in an image can be traced by these. */
 #define MAX_POOL_CORTEX_M55_QCGEN_VERSION "0.1.0"

@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x1587ba1e
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x7faf96f2
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -372,9 +372,9 @@ static MEAN_OF_FLOAT_ROWS_INLINE void *mean_of_float_rows_conv_copy(const void *
 }
 
 MEAN_OF_FLOAT_ROWS_CONST_ATTR static const struct mean_of_float_rows_spatial mean_of_float_rows_conv_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 3, 5}, .out = {1, 1, 1, 5},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 10, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 3, 5 }, .out = { 1, 1, 1, 5 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 10, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x3ecf3653
+#if NETWORK_16_BITS_HEADER_ID != 0x2a92bf16
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -355,8 +355,9 @@ static NETWORK_16_BITS_INLINE void *network_16_bits_conv_copy(const void *x, int
 }
 
 NETWORK_16_BITS_CONST_ATTR static const struct network_16_bits_spatial network_16_bits_conv_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 2, .in = {1, 1, 4, 4}, .out = {1, 1, 4, 4},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1}, .step = {0, 0, 8, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 2, .in = { 1, 1, 4, 4 }, .out = { 1, 1, 4, 4 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 8, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -413,9 +414,9 @@ NETWORK_16_BITS_NOINLINE static void network_16_bits_conv(const uint16_t *x, int
 
 NETWORK_16_BITS_CONST_ATTR static const struct network_16_bits_wpool network_16_bits_largest_layer = {
     .batch = 1, .planes = 1, .lanes = 3, .beyond = 2, .x_plane = 16, .run = 3, .columns = 1, .run_step = 1,
-    .run_out = 1, .taps = 4, .x_image = 48, .y_image = 12, .y_pixel = 3, .y_channel = 1, .input = {1, 1, 4, 4},
-    .output = {1, 1, 2, 2}, .kernel = {1, 1, 2, 2}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1},
-    .step = {0, 0, 12, 3}, .last = {0, 0, 2, 2}, .tap = {0, 3, 12, 15},
+    .run_out = 1, .taps = 4, .x_image = 48, .y_image = 12, .y_pixel = 3, .y_channel = 1, .input = { 1, 1, 4, 4 },
+    .output = { 1, 1, 2, 2 }, .kernel = { 1, 1, 2, 2 }, .stride = { 1, 1, 2, 2 }, .dilation = { 1, 1, 1, 1 },
+    .step = { 0, 0, 12, 3 }, .last = { 0, 0, 2, 2 }, .tap = { 0, 3, 12, 15 },
 };
 
 /* largest: MaxPool, window 2x2, stride 2x2. */

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x14c3f455
+#if NETWORK_IN_ROWS_HEADER_ID != 0xe97be7b2
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -236,9 +236,9 @@ static NETWORK_IN_ROWS_INLINE void *network_in_rows_stem_copy(const void *x, int
 }
 
 NETWORK_IN_ROWS_CONST_ATTR static const struct network_in_rows_spatial network_in_rows_stem_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 16, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 3, 8 }, .out = { 1, 1, 1, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 16, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -341,9 +341,9 @@ static NETWORK_IN_ROWS_INLINE void *network_in_rows_branch_copy(const void *x, i
 }
 
 NETWORK_IN_ROWS_CONST_ATTR static const struct network_in_rows_spatial network_in_rows_branch_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 24, 3},
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = { 1, 1, 3, 8 }, .out = { 1, 1, 1, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 24, 3 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -471,9 +471,9 @@ static NETWORK_IN_ROWS_INLINE void *network_in_rows_last_copy(const void *x, int
 }
 
 NETWORK_IN_ROWS_CONST_ATTR static const struct network_in_rows_spatial network_in_rows_last_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 4},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 24, 3},
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = { 1, 1, 3, 8 }, .out = { 1, 1, 1, 4 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 2, 2 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 24, 3 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

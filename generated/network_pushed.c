@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xf033be91
+#if NETWORK_PUSHED_HEADER_ID != 0x4c0fe003
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -237,9 +237,9 @@ static NETWORK_PUSHED_INLINE void *network_pushed_stem_copy(const void *x, int32
 }
 
 NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pushed_stem_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 16, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 3, 8 }, .out = { 1, 1, 1, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 16, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -342,9 +342,9 @@ static NETWORK_PUSHED_INLINE void *network_pushed_branch_copy(const void *x, int
 }
 
 NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pushed_branch_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 24, 3},
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = { 1, 1, 3, 8 }, .out = { 1, 1, 1, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 24, 3 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -472,9 +472,9 @@ static NETWORK_PUSHED_INLINE void *network_pushed_last_copy(const void *x, int32
 }
 
 NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pushed_last_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 3, 8}, .out = {1, 1, 1, 4},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 24, 3},
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = { 1, 1, 3, 8 }, .out = { 1, 1, 1, 4 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 2, 2 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 24, 3 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

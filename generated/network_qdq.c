@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xf82a39b8
+#if NETWORK_QDQ_HEADER_ID != 0x1045aba9
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -650,9 +650,9 @@ static NETWORK_QDQ_INLINE void *network_qdq_conv_copy(const void *x, int32_t pla
 }
 
 NETWORK_QDQ_CONST_ATTR static const struct network_qdq_spatial network_qdq_conv_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 8, 8}, .out = {1, 1, 8, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 16, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 8, 8 }, .out = { 1, 1, 8, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 16, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -778,8 +778,9 @@ NETWORK_QDQ_CONST_ATTR static const struct network_qdq_wpool_mean network_qdq_av
 NETWORK_QDQ_CONST_ATTR static const struct network_qdq_wpool network_qdq_average_layer = {
     .mean = &network_qdq_average_mean, .batch = 1, .planes = 1, .lanes = 3, .beyond = 3, .x_plane = 64, .run = 3,
     .columns = 1, .run_step = 1, .run_out = 1, .taps = 9, .x_image = 192, .y_image = 48, .y_pixel = 3, .y_channel = 1,
-    .input = {1, 1, 8, 8}, .output = {1, 1, 4, 4}, .kernel = {1, 1, 3, 3}, .stride = {1, 1, 2, 2},
-    .dilation = {1, 1, 1, 1}, .step = {0, 0, 24, 3}, .last = {0, 0, 5, 5}, .tap = {0, 3, 6, 24, 27, 30, 48, 51, 54},
+    .input = { 1, 1, 8, 8 }, .output = { 1, 1, 4, 4 }, .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 2, 2 },
+    .dilation = { 1, 1, 1, 1 }, .step = { 0, 0, 24, 3 }, .last = { 0, 0, 5, 5 },
+    .tap = { 0, 3, 6, 24, 27, 30, 48, 51, 54 },
 };
 
 /* Outputs of windows at the border. */
@@ -799,9 +800,9 @@ NETWORK_QDQ_NOINLINE static void network_qdq_average(const uint8_t *restrict x, 
 
 NETWORK_QDQ_CONST_ATTR static const struct network_qdq_wpool network_qdq_largest_layer = {
     .batch = 1, .planes = 1, .lanes = 3, .beyond = 4, .x_plane = 64, .run = 3, .columns = 1, .run_step = 1,
-    .run_out = 1, .taps = 4, .x_image = 192, .y_image = 48, .y_pixel = 3, .y_channel = 1, .input = {1, 1, 8, 8},
-    .output = {1, 1, 4, 4}, .kernel = {1, 1, 2, 2}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1},
-    .step = {0, 0, 24, 3}, .last = {0, 0, 6, 6}, .tap = {0, 3, 24, 27},
+    .run_out = 1, .taps = 4, .x_image = 192, .y_image = 48, .y_pixel = 3, .y_channel = 1, .input = { 1, 1, 8, 8 },
+    .output = { 1, 1, 4, 4 }, .kernel = { 1, 1, 2, 2 }, .stride = { 1, 1, 2, 2 }, .dilation = { 1, 1, 1, 1 },
+    .step = { 0, 0, 24, 3 }, .last = { 0, 0, 6, 6 }, .tap = { 0, 3, 24, 27 },
 };
 
 /* largest: MaxPool, window 2x2, stride 2x2. */

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xde9f451c
+#if NETWORK_QOP_HEADER_ID != 0xda2157f4
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -550,9 +550,9 @@ static NETWORK_QOP_INLINE void *network_qop_stem_copy(const void *x, int32_t pla
 }
 
 NETWORK_QOP_CONST_ATTR static const struct network_qop_spatial network_qop_stem_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 8, 8}, .out = {1, 1, 8, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 16, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 8, 8 }, .out = { 1, 1, 8, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 16, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -654,9 +654,9 @@ static NETWORK_QOP_INLINE void *network_qop_branch_copy(const void *x, int32_t p
 }
 
 NETWORK_QOP_CONST_ATTR static const struct network_qop_spatial network_qop_branch_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = {1, 1, 8, 8}, .out = {1, 1, 8, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 24, 3},
+    .planes = 1, .plane_step = 0, .pixel = 3, .row = 9, .x_bytes = 1, .in = { 1, 1, 8, 8 }, .out = { 1, 1, 8, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 24, 3 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
@@ -734,9 +734,9 @@ NETWORK_QOP_NOINLINE static void network_qop_sum(const int8_t *a, const int8_t *
 
 NETWORK_QOP_CONST_ATTR static const struct network_qop_wpool network_qop_pooled_layer = {
     .batch = 1, .planes = 1, .lanes = 3, .beyond = 4, .x_plane = 64, .run = 3, .columns = 1, .run_step = 1,
-    .run_out = 1, .taps = 4, .x_image = 192, .y_image = 48, .y_pixel = 3, .y_channel = 1, .input = {1, 1, 8, 8},
-    .output = {1, 1, 4, 4}, .kernel = {1, 1, 2, 2}, .stride = {1, 1, 2, 2}, .dilation = {1, 1, 1, 1},
-    .step = {0, 0, 24, 3}, .last = {0, 0, 6, 6}, .tap = {0, 3, 24, 27},
+    .run_out = 1, .taps = 4, .x_image = 192, .y_image = 48, .y_pixel = 3, .y_channel = 1, .input = { 1, 1, 8, 8 },
+    .output = { 1, 1, 4, 4 }, .kernel = { 1, 1, 2, 2 }, .stride = { 1, 1, 2, 2 }, .dilation = { 1, 1, 1, 1 },
+    .step = { 0, 0, 24, 3 }, .last = { 0, 0, 6, 6 }, .tap = { 0, 3, 24, 27 },
 };
 
 /* pooled: MaxPool, window 2x2, stride 2x2. */

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x925a1995
+#if NETWORK_TFLITE_HEADER_ID != 0xa8f88d09
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -361,9 +361,9 @@ static NETWORK_TFLITE_INLINE void *network_tflite_CONV_2D_0_copy(const void *x, 
 }
 
 NETWORK_TFLITE_CONST_ATTR static const struct network_tflite_spatial network_tflite_CONV_2D_0_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 6, 6}, .out = {1, 1, 4, 4},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
-    .step = {0, 0, 12, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 6, 6 }, .out = { 1, 1, 4, 4 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 12, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xb854d009
+#if NETWORK_TWICE_HEADER_ID != 0xcc1a2c0b
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -373,9 +373,9 @@ static NETWORK_TWICE_INLINE void *network_twice_conv_copy(const void *x, int32_t
 }
 
 NETWORK_TWICE_CONST_ATTR static const struct network_twice_spatial network_twice_conv_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = {1, 1, 3, 5}, .out = {1, 1, 1, 5},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 1},
-    .step = {0, 0, 10, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 1, .in = { 1, 1, 3, 5 }, .out = { 1, 1, 1, 5 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 1 },
+    .step = { 0, 0, 10, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0x2320dbad
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0xc9175756
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -554,9 +554,9 @@ RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_UNIDIRECTIONAL_SEQ
         .units = 3, .y_zero_point = 0, .forget_multiplier = 1073741824, .forget_exponent = -14,
         .input_multiplier = 1073741824, .input_exponent = -18, .output_multiplier = 1073741824, .output_exponent = -22,
         .tangent_multiplier = 6, .tangent_shift = 0, .cell_most = 20480,
-        .x_multiplier = {2111062296, 1583296640, 1407374919, 1231453034},
-        .h_multiplier = {1649267456, 1236950528, 1099511680, 1924145408}, .x_exponent = {-1, 0, 0, 0},
-        .h_exponent = {-2, -1, -1, -2},
+        .x_multiplier = { 2111062296, 1583296640, 1407374919, 1231453034 },
+        .h_multiplier = { 1649267456, 1236950528, 1099511680, 1924145408 }, .x_exponent = { -1, 0, 0, 0 },
+        .h_exponent = { -2, -1, -1, -2 },
     };
 
     recurrent_cortex_m4_integer_lstm_by_words(&layer, x, h, c, y);

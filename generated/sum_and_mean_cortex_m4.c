@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x0262da45
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x550ebe21
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -453,9 +453,9 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_wpool_padded_s8
 SUM_AND_MEAN_CORTEX_M4_CONST_ATTR static const struct sum_and_mean_cortex_m4_wpool
     sum_and_mean_cortex_m4_largest_layer = {
     .batch = 1, .planes = 1, .lanes = 6, .inside = 1, .beyond = 6, .x_plane = 35, .run = 6, .columns = 1, .run_step = 1,
-    .run_out = 1, .taps = 9, .x_image = 210, .y_image = 210, .y_pixel = 6, .y_channel = 1, .input = {1, 1, 5, 7},
-    .output = {1, 1, 5, 7}, .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1},
-    .pad = {0, 0, 1, 1}, .step = {0, 0, 42, 6}, .last = {0, 0, 2, 4}, .tap = {0, 6, 12, 42, 48, 54, 84, 90, 96},
+    .run_out = 1, .taps = 9, .x_image = 210, .y_image = 210, .y_pixel = 6, .y_channel = 1, .input = { 1, 1, 5, 7 },
+    .output = { 1, 1, 5, 7 }, .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 },
+    .pad = { 0, 0, 1, 1 }, .step = { 0, 0, 42, 6 }, .last = { 0, 0, 2, 4 }, .tap = { 0, 6, 12, 42, 48, 54, 84, 90, 96 },
 };
 
 /* Outputs of windows at the border. */

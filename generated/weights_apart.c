@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x37127b9a
+#if WEIGHTS_APART_HEADER_ID != 0xe37d77bb
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -267,9 +267,9 @@ static WEIGHTS_APART_INLINE void *weights_apart_conv1_copy(const void *x, int32_
 }
 
 WEIGHTS_APART_CONST_ATTR static const struct weights_apart_spatial weights_apart_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = {1, 1, 8, 8}, .out = {1, 1, 8, 8},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 32, 4},
+    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = { 1, 1, 8, 8 }, .out = { 1, 1, 8, 8 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 32, 4 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

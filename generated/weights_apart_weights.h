@@ -13,7 +13,7 @@
  *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
-#if WEIGHTS_APART_WEIGHTS_ID != 0x36c19e6a
+#if WEIGHTS_APART_WEIGHTS_ID != 0x928d00ce
 #error "these weights were made for other code than weights_apart.c"
 #endif
 

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x89f27588
+#if WIDE_TFLITE_HEADER_ID != 0xcdec7cfe
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -305,9 +305,9 @@ static WIDE_TFLITE_INLINE void *wide_tflite_CONV_2D_0_copy(const void *x, int32_
 }
 
 WIDE_TFLITE_CONST_ATTR static const struct wide_tflite_spatial wide_tflite_CONV_2D_0_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 2, .in = {1, 1, 5, 5}, .out = {1, 1, 3, 3},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
-    .step = {0, 0, 10, 2},
+    .planes = 1, .plane_step = 0, .pixel = 2, .row = 6, .x_bytes = 2, .in = { 1, 1, 5, 5 }, .out = { 1, 1, 3, 3 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 10, 2 },
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */

@@ -10,7 +10,7 @@ from hashlib import sha256
 import jinja2
 
 from qcgen.cores import TARGETS
-from qcgen.ir.context import LayerField, names_of
+from qcgen.ir.context import LayerField, Struct, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
@@ -21,18 +21,23 @@ from qcgen.render.c_text import (
     arguments,
     code_of,
     comment,
+    element,
     extent,
+    fitted,
     folded,
     indent,
     int32,
     int64,
     one_line,
     place,
+    plus,
     real,
     require_values_fit,
     rows,
     rows_at,
+    struct,
     thousands,
+    times,
     uint32,
 )
 from qcgen.render.model import accessors, hashing, model_context, self_test_context, stream_context
@@ -99,7 +104,23 @@ def environment() -> jinja2.Environment:
     )
     engine.filters.update(rows_at=rows_at, arguments=arguments, code_of=code_of)
     engine.filters.update(one_line=one_line, real=real, indent=indent)
+    engine.globals.update(fitted=fitted, times=times, plus=plus, element=element, held=_held, fixed=_fixed)
     return engine
+
+
+@jinja2.pass_context
+def _held(names: jinja2.runtime.Context, name: str, values: Struct) -> str:
+    """What a layer is, as a struct of the library, in its function."""
+    text = struct(values, names["tables"])
+    return f"    {names['kept']} struct {names['prefix']}_{values.type} {name} = {{\n        {text}\n    }};\n"
+
+
+@jinja2.pass_context
+def _fixed(names: jinja2.runtime.Context, name: str, values: Struct, more: str = "") -> str:
+    """The same outside of functions, with ``more`` fields in front; it has no tables that may lie elsewhere."""
+    prefix = names["prefix"]
+    head = f"{prefix.upper()}_CONST_ATTR static const struct {prefix}_{values.type} {name}"
+    return f"{head} = {{\n    {more}{struct(values, names['tables'])}\n}};\n"
 
 
 def filled(template: str, context: Mapping[str, object]) -> str:

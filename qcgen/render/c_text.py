@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from qcgen.ir.context import LayerField
+from qcgen.ir.context import LayerField, Struct
 from qcgen.ir.plan import C_BYTES, Argument, Fill, InArena, Place, Plan, RowsAt, Table, Turn
 from qcgen.ir.types import Array
 
@@ -105,6 +105,50 @@ def real(value: float | LayerField) -> str:
     if np.isinf(number):
         return "INFINITY" if number > 0 else "-INFINITY"
     return _real(str(number))
+
+
+def fitted(head: str, arguments: str, tail: str = "", room: int = 120) -> str:
+    """A declaration or a call in one line of ``room`` columns, else with its arguments in the next.
+
+    >>> fitted("int f", "int x", ";"), fitted("int f", "int x", room=10)
+    ('int f(int x);\\n', 'int f(\\n    int x)\\n')
+    """
+    line = f"{head}({arguments}){tail}"
+    return f"{line}\n" if len(line) <= room else f"{head}(\n    {arguments}){tail}\n"
+
+
+def times(count: int | str, unit: str = "") -> str:
+    """A multiple without a factor of 1.
+
+    >>> times(2, "STEP"), times(1, "STEP"), times(0, "STEP"), times(3)
+    ('2 * STEP', 'STEP', '0', '3')
+    """
+    return str(count) if not unit or not count else unit if count == 1 else f"{count} * {unit}"
+
+
+def plus(count: int | str, unit: str = "") -> str:
+    """A multiple that is added, nothing if there is none."""
+    return f" + {times(count, unit)}" if count else ""
+
+
+def element(where: str) -> str:
+    """What a place points to.
+
+    >>> element("out + COLUMN"), element("out + 1 * COLUMN"), element("out")
+    ('out[COLUMN]', 'out[COLUMN]', 'out[0]')
+    """
+    base, _, index = where.partition(" + ")
+    return f"{base}[{index.removeprefix('1 * ') or 0}]"
+
+
+def struct(values: Struct, tables: Mapping[str, str]) -> str:
+    """The fields of a layer as a struct of the library; numbers may be in tables of one element."""
+    found = {role: tables[role] for role in values.tables}
+    found |= {name: f"{tables[name]}[0]" if name in tables else str(x) for name, x in values.numbers.items()}
+    found |= {name: f"0x{word:08x}" for name, word in values.words.items()}
+    found |= {name: real(number) for name, number in values.floats.items()}
+    found |= {name: f"{{ {', '.join(map(str, numbers))} }}" for name, numbers in values.arrays.items()}
+    return "".join(f".{name} = {value}, " for name, value in found.items()).rstrip()
 
 
 def size(count: int) -> str:

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xf51f62d0
+#if ATTENTION_HEADER_ID != 0xed858520
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -109,6 +109,12 @@ typedef char attention_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 static ATTENTION_INLINE int32_t attention_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The smaller of two numbers. */
+static ATTENTION_INLINE int32_t attention_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
 }
 
 /* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
@@ -190,6 +196,85 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add_up(uint32_t a, uint
     sum = (sum >> carry) | (sum & carry);
     sum = (sum >> 3) + (((sum & 7u) + 3u + ((sum >> 3) & 1u)) >> 3);
     return (((large >> 23) - large_is_normal + carry) << 23) + sum; /* the hidden bit counts the exponent up */
+}
+
+/* Where the elements of two matrices and of their product lie. Of floats `chunk` terms are summed by themselves; of
+   codes sums begin at `start`. */
+struct attention_matrices {
+    int32_t rows, columns, terms, chunk, start, a_zero_point, b_zero_point;
+    int32_t a_row, a_term, b_term, b_column, y_row, y_column, y_bytes;
+};
+
+/* A code of a matrix, a byte; what stores what becomes of a sum. */
+typedef int32_t attention_matrix_code(const int8_t *code);
+typedef void attention_matrix_store(int32_t sum, void *out);
+
+static ATTENTION_INLINE int32_t attention_matrix_code_s8(const int8_t *code)
+{
+    return *code;
+}
+
+/* Where a tile of so many rows or columns begins: where tiles do not fill the matrix, the last ones end with it and
+   compute some outputs once more. */
+static ATTENTION_INLINE int32_t attention_matrix_tile(int32_t next, int32_t count, int32_t size)
+{
+    return count % size ? attention_smaller(next, count - size) : next;
+}
+
+/* Stores the outputs of a tile. */
+static ATTENTION_INLINE void attention_matrix_put(const struct attention_matrices *m, int32_t row, int32_t column,
+    const int32_t *sums, void *y, attention_matrix_store *store)
+{
+    int8_t *const out = (int8_t *)y + m->y_bytes * (row * m->y_row + column * m->y_column);
+
+    store(sums[0], out);
+    if (m->columns > 1) {
+        store(sums[1], out + m->y_bytes * m->y_column);
+    }
+    if (m->rows > 1) {
+        store(sums[2], out + m->y_bytes * m->y_row);
+    }
+    if (m->rows > 1 && m->columns > 1) {
+        store(sums[3], out + m->y_bytes * (m->y_row + m->y_column));
+    }
+}
+
+/* The terms from `first` on join the sums of a tile, whose first row of a and column of b are given. */
+static ATTENTION_INLINE void attention_matrix_sums(const struct attention_matrices *m, int32_t first, const int8_t *a,
+    attention_matrix_code *a_code, const int8_t *b, attention_matrix_code *b_code, int32_t *restrict sums)
+{
+    for (int32_t k = first; k < m->terms; k++) {
+        const int32_t b_0 = b_code(b + k * m->b_term) - m->b_zero_point;
+        const int32_t b_1 = m->columns > 1 ? b_code(b + (k * m->b_term + m->b_column)) - m->b_zero_point : 0;
+        const int32_t a_0 = a_code(a + k * m->a_term) - m->a_zero_point;
+
+        sums[0] += a_0 * b_0;
+        sums[1] += a_0 * b_1;
+        const int32_t a_1 = m->rows > 1 ? a_code(a + (k * m->a_term + m->a_row)) - m->a_zero_point : 0;
+        sums[2] += a_1 * b_0;
+        sums[3] += a_1 * b_1;
+    }
+}
+
+/* The same product of codes. */
+static ATTENTION_INLINE void attention_matrix_product(const struct attention_matrices *m, const void *a,
+    attention_matrix_code *a_code, const void *b, attention_matrix_code *b_code, void *y, attention_matrix_store *store)
+{
+    const int32_t rows = attention_smaller(m->rows, 2), columns = attention_smaller(m->columns, 2);
+
+    for (int32_t next_row = 0; next_row < m->rows; next_row += rows) {
+        const int32_t row = attention_matrix_tile(next_row, m->rows, rows);
+
+        for (int32_t next = 0; next < m->columns; next += columns) {
+            const int32_t column = attention_matrix_tile(next, m->columns, columns);
+            const int8_t *const a_row = (const int8_t *)a + row * m->a_row;
+            const int8_t *const b_column = (const int8_t *)b + column * m->b_column;
+            int32_t sums[4] = { m->start, m->start, m->start, m->start };
+
+            attention_matrix_sums(m, 0, a_row, a_code, b_column, b_code, sums);
+            attention_matrix_put(m, row, column, sums, y, store);
+        }
+    }
 }
 
 /* What a layer is. */
@@ -550,46 +635,23 @@ ATTENTION_CODE_ATTR static int8_t attention_scores_requantize(int32_t acc)
     return (int8_t)attention_bounded(code, -128, 127);
 }
 
-/* attention_scores: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */
+/* attention_scores: stores what becomes of a sum. */
+static ATTENTION_INLINE void attention_scores_store(int32_t sum, void *out)
+{
+    *(int8_t *)out = attention_scores_requantize(sum);
+}
+
+/* attention_scores: one product of matrices. */
 ATTENTION_NOINLINE static void attention_scores_product(const int8_t *restrict a, const int8_t *restrict b,
     int8_t *restrict y)
 {
-    enum {
-        ROWS = 5, COLUMNS = 5, TERMS = 4, START = 0, A_ZERO_POINT = -9, B_ZERO_POINT = -9,
-        A_ROW = 8, A_TERM = 1, B_TERM = 1, B_COLUMN = 8, Y_ROW = 5, Y_COLUMN = 1
+    ATTENTION_CONST_ATTR static const struct attention_matrices sizes = {
+        .rows = 5, .columns = 5, .terms = 4, .a_row = 8, .a_term = 1, .b_term = 1, .b_column = 8, .y_row = 5,
+        .y_column = 1, .start = 0, .a_zero_point = -9, .b_zero_point = -9, .y_bytes = 1,
     };
 
-    /* Where tiles do not fill the matrix, the last ones end with it and compute some outputs once more. */
-    for (int32_t first_row = 0; first_row < ROWS; first_row += 2) {
-        const int32_t row = first_row < ROWS - 2 ? first_row : ROWS - 2;
-
-        for (int32_t first_column = 0; first_column < COLUMNS; first_column += 2) {
-            const int32_t column = first_column < COLUMNS - 2 ? first_column : COLUMNS - 2;
-            const int8_t *const a_row = a + row * A_ROW;
-            const int8_t *const b_column = b + column * B_COLUMN;
-            int8_t *const out = y + (row * Y_ROW + column * Y_COLUMN);
-            int32_t sum_00 = START;
-            int32_t sum_01 = START;
-            int32_t sum_10 = START;
-            int32_t sum_11 = START;
-
-            for (int32_t k = 0; k < TERMS; k++) {
-                const int32_t a_0 = a_row[k * A_TERM] - A_ZERO_POINT;
-                const int32_t a_1 = a_row[k * A_TERM + A_ROW] - A_ZERO_POINT;
-                const int32_t b_0 = b_column[k * B_TERM] - B_ZERO_POINT;
-                const int32_t b_1 = b_column[k * B_TERM + B_COLUMN] - B_ZERO_POINT;
-
-                sum_00 += a_0 * b_0;
-                sum_01 += a_0 * b_1;
-                sum_10 += a_1 * b_0;
-                sum_11 += a_1 * b_1;
-            }
-            out[0] = attention_scores_requantize(sum_00);
-            out[Y_COLUMN] = attention_scores_requantize(sum_01);
-            out[Y_ROW] = attention_scores_requantize(sum_10);
-            out[Y_ROW + Y_COLUMN] = attention_scores_requantize(sum_11);
-        }
-    }
+    attention_matrix_product(&sizes, a, attention_matrix_code_s8, b, attention_matrix_code_s8, y,
+        attention_scores_store);
 }
 
 /* scores: MatMul of 2 pairs of matrices. */
@@ -659,45 +721,23 @@ ATTENTION_CODE_ATTR static int8_t attention_mixed_requantize(int32_t acc)
     return (int8_t)attention_bounded(code, -128, 127);
 }
 
-/* attention_mixed: one product of matrices, 2 x 2 outputs at a time, which share the elements that they need. */
+/* attention_mixed: stores what becomes of a sum. */
+static ATTENTION_INLINE void attention_mixed_store(int32_t sum, void *out)
+{
+    *(int8_t *)out = attention_mixed_requantize(sum);
+}
+
+/* attention_mixed: one product of matrices. */
 ATTENTION_NOINLINE static void attention_mixed_product(const int8_t *restrict a, const int8_t *restrict b,
     int8_t *restrict y)
 {
-    enum {
-        ROWS = 5, COLUMNS = 4, TERMS = 5, START = 0, A_ZERO_POINT = -128, B_ZERO_POINT = -9,
-        A_ROW = 5, A_TERM = 1, B_TERM = 8, B_COLUMN = 1, Y_ROW = 8, Y_COLUMN = 1
+    ATTENTION_CONST_ATTR static const struct attention_matrices sizes = {
+        .rows = 5, .columns = 4, .terms = 5, .a_row = 5, .a_term = 1, .b_term = 8, .b_column = 1, .y_row = 8,
+        .y_column = 1, .start = 0, .a_zero_point = -128, .b_zero_point = -9, .y_bytes = 1,
     };
 
-    /* Where tiles do not fill the matrix, the last ones end with it and compute some outputs once more. */
-    for (int32_t first_row = 0; first_row < ROWS; first_row += 2) {
-        const int32_t row = first_row < ROWS - 2 ? first_row : ROWS - 2;
-
-        for (int32_t column = 0; column < COLUMNS; column += 2) {
-            const int8_t *const a_row = a + row * A_ROW;
-            const int8_t *const b_column = b + column * B_COLUMN;
-            int8_t *const out = y + (row * Y_ROW + column * Y_COLUMN);
-            int32_t sum_00 = START;
-            int32_t sum_01 = START;
-            int32_t sum_10 = START;
-            int32_t sum_11 = START;
-
-            for (int32_t k = 0; k < TERMS; k++) {
-                const int32_t a_0 = a_row[k * A_TERM] - A_ZERO_POINT;
-                const int32_t a_1 = a_row[k * A_TERM + A_ROW] - A_ZERO_POINT;
-                const int32_t b_0 = b_column[k * B_TERM] - B_ZERO_POINT;
-                const int32_t b_1 = b_column[k * B_TERM + B_COLUMN] - B_ZERO_POINT;
-
-                sum_00 += a_0 * b_0;
-                sum_01 += a_0 * b_1;
-                sum_10 += a_1 * b_0;
-                sum_11 += a_1 * b_1;
-            }
-            out[0] = attention_mixed_requantize(sum_00);
-            out[Y_COLUMN] = attention_mixed_requantize(sum_01);
-            out[Y_ROW] = attention_mixed_requantize(sum_10);
-            out[Y_ROW + Y_COLUMN] = attention_mixed_requantize(sum_11);
-        }
-    }
+    attention_matrix_product(&sizes, a, attention_matrix_code_s8, b, attention_matrix_code_s8, y,
+        attention_mixed_store);
 }
 
 /* mixed: MatMul of 2 pairs of matrices. */

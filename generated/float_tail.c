@@ -24,7 +24,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xf0cd25a6
+#if FLOAT_TAIL_HEADER_ID != 0xd0a5bf07
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -297,11 +297,19 @@ FLOAT_TAIL_CODE_ATTR static float float_tail_fused_tangent(float x)
     return p * value / q;
 }
 
-/* Where the elements of two matrices and of their product lie; `chunk` terms are summed by themselves. */
+/* Where the elements of two matrices and of their product lie. Of floats `chunk` terms are summed by themselves; of
+   codes sums begin at `start`. */
 struct float_tail_matrices {
-    int32_t rows, columns, terms, chunk;
-    int32_t a_row, a_term, b_term, b_column, y_row, y_column;
+    int32_t rows, columns, terms, chunk, start, a_zero_point, b_zero_point;
+    int32_t a_row, a_term, b_term, b_column, y_row, y_column, y_bytes;
 };
+
+/* Where a tile of so many rows or columns begins: where tiles do not fill the matrix, the last ones end with it and
+   compute some outputs once more. */
+static FLOAT_TAIL_INLINE int32_t float_tail_matrix_tile(int32_t next, int32_t count, int32_t size)
+{
+    return count % size ? float_tail_smaller(next, count - size) : next;
+}
 
 /* A tile of outputs, which share the elements that they need: up to two rows and columns. */
 static FLOAT_TAIL_INLINE void float_tail_float_tile(const struct float_tail_matrices *m, int32_t rows, int32_t columns,
@@ -336,18 +344,17 @@ static FLOAT_TAIL_INLINE void float_tail_float_tile(const struct float_tail_matr
     }
 }
 
-/* The product of two matrices, up to 2 x 2 outputs at a time. Where tiles do not fill it, the last ones end with it
-   and compute some outputs once more. */
+/* The product of two matrices, up to 2 x 2 outputs at a time. */
 static FLOAT_TAIL_INLINE void float_tail_float_product(
     const struct float_tail_matrices *m, const float *restrict a, const float *restrict b, float *restrict y)
 {
     const int32_t rows = float_tail_smaller(m->rows, 2), columns = float_tail_smaller(m->columns, 2);
 
     for (int32_t next_row = 0; next_row < m->rows; next_row += rows) {
-        const int32_t row = m->rows % rows ? float_tail_smaller(next_row, m->rows - rows) : next_row;
+        const int32_t row = float_tail_matrix_tile(next_row, m->rows, rows);
 
         for (int32_t next = 0; next < m->columns; next += columns) {
-            const int32_t column = m->columns % columns ? float_tail_smaller(next, m->columns - columns) : next;
+            const int32_t column = float_tail_matrix_tile(next, m->columns, columns);
 
             float_tail_float_tile(m, rows, columns, a + row * m->a_row, b + column * m->b_column,
                 y + (row * m->y_row + column * m->y_column));
@@ -542,8 +549,8 @@ FLOAT_TAIL_NOINLINE static void float_tail_mixed(const float *a, float *y)
 {
     enum { COUNT = 4, B_STEP = 8, Y_STEP = 8 };
     FLOAT_TAIL_CONST_ATTR static const struct float_tail_matrices layer = {
-        .rows = 4, .columns = 2, .terms = 4, .a_row = 16, .b_term = 2, .b_column = 1, .y_row = 2, .y_column = 1,
-        .a_term = 4, .chunk = 4,
+        .rows = 4, .columns = 2, .terms = 4, .a_row = 16, .a_term = 4, .b_term = 2, .b_column = 1, .y_row = 2,
+        .y_column = 1, .chunk = 4,
     };
     const float *const b = float_tail_mixed_b;
 

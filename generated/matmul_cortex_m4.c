@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m4.h"
 
-#if MATMUL_CORTEX_M4_HEADER_ID != 0x257ff9fc
+#if MATMUL_CORTEX_M4_HEADER_ID != 0x033edace
 #error "matmul_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -74,6 +74,16 @@ struct matmul_cortex_m4_arena_behind {
 #define MATMUL_CORTEX_M4_OS_INLINE MATMUL_CORTEX_M4_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define MATMUL_CORTEX_M4_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define MATMUL_CORTEX_M4_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define MATMUL_CORTEX_M4_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char matmul_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -83,11 +93,76 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_bounded(int32_t value, i
     return value < low ? low : value > high ? high : value;
 }
 
+/* The smaller of two numbers. */
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
+}
+
 /* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
 static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_multiply_high_add(int32_t acc, int32_t multiplier,
     int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Where the elements of two matrices and of their product lie. Of floats `chunk` terms are summed by themselves; of
+   codes sums begin at `start`. */
+struct matmul_cortex_m4_matrices {
+    int32_t rows, columns, terms, chunk, start, a_zero_point, b_zero_point;
+    int32_t a_row, a_term, b_term, b_column, y_row, y_column, y_bytes;
+};
+
+/* A code of a matrix, a byte; what stores what becomes of a sum. */
+typedef int32_t matmul_cortex_m4_matrix_code(const int8_t *code);
+typedef void matmul_cortex_m4_matrix_store(int32_t sum, void *out);
+
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_matrix_code_s8(const int8_t *code)
+{
+    return *code;
+}
+
+/* Where a tile of so many rows or columns begins: where tiles do not fill the matrix, the last ones end with it and
+   compute some outputs once more. */
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_matrix_tile(int32_t next, int32_t count, int32_t size)
+{
+    return count % size ? matmul_cortex_m4_smaller(next, count - size) : next;
+}
+
+/* Stores the outputs of a tile. */
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_matrix_put(const struct matmul_cortex_m4_matrices *m, int32_t row,
+    int32_t column, const int32_t *sums, void *y, matmul_cortex_m4_matrix_store *store)
+{
+    int8_t *const out = (int8_t *)y + m->y_bytes * (row * m->y_row + column * m->y_column);
+
+    store(sums[0], out);
+    if (m->columns > 1) {
+        store(sums[1], out + m->y_bytes * m->y_column);
+    }
+    if (m->rows > 1) {
+        store(sums[2], out + m->y_bytes * m->y_row);
+    }
+    if (m->rows > 1 && m->columns > 1) {
+        store(sums[3], out + m->y_bytes * (m->y_row + m->y_column));
+    }
+}
+
+/* The terms from `first` on join the sums of a tile, whose first row of a and column of b are given. */
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_matrix_sums(const struct matmul_cortex_m4_matrices *m,
+    int32_t first, const int8_t *a, matmul_cortex_m4_matrix_code *a_code, const int8_t *b,
+    matmul_cortex_m4_matrix_code *b_code, int32_t *restrict sums)
+{
+    for (int32_t k = first; k < m->terms; k++) {
+        const int32_t b_0 = b_code(b + k * m->b_term) - m->b_zero_point;
+        const int32_t b_1 = m->columns > 1 ? b_code(b + (k * m->b_term + m->b_column)) - m->b_zero_point : 0;
+        const int32_t a_0 = a_code(a + k * m->a_term) - m->a_zero_point;
+
+        sums[0] += a_0 * b_0;
+        sums[1] += a_0 * b_1;
+        const int32_t a_1 = m->rows > 1 ? a_code(a + (k * m->a_term + m->a_row)) - m->a_zero_point : 0;
+        sums[2] += a_1 * b_0;
+        sums[3] += a_1 * b_1;
+    }
 }
 
 /* Instructions of Arm's DSP extension, which multiply and add both 16-bit halves of a word ("a pair") at once: GNU
@@ -183,6 +258,98 @@ static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_dot(int32_t a, int32
 #endif
 }
 
+/* Widens bytes 0 and 2 of a word, or 1 and 3. */
+typedef int32_t matmul_cortex_m4_dsp_widen(int32_t word);
+
+/* Four terms of a column of b become pairs, which meet those of a: terms 0 and 2, then 1 and 3. Returns their sum. */
+static MATMUL_CORTEX_M4_INLINE int32_t matmul_cortex_m4_dsp_matrix_pairs(
+    const struct matmul_cortex_m4_matrices *m, const int8_t *b, matmul_cortex_m4_matrix_code *b_code, int32_t *pairs)
+{
+    const int32_t b_0 = b_code(b) - m->b_zero_point, b_1 = b_code(b + m->b_term) - m->b_zero_point;
+    const int32_t b_2 = b_code(b + 2 * m->b_term) - m->b_zero_point;
+    const int32_t b_3 = b_code(b + 3 * m->b_term) - m->b_zero_point;
+
+    pairs[0] = matmul_cortex_m4_dsp_pair(b_0, b_2);
+    pairs[1] = matmul_cortex_m4_dsp_pair(b_1, b_3);
+    return b_0 + b_1 + b_2 + b_3;
+}
+
+/* Four terms of up to two rows of a join the sums with those of columns of b. */
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_dsp_matrix_terms(const struct matmul_cortex_m4_matrices *m,
+    const int8_t *a, matmul_cortex_m4_dsp_widen *even, matmul_cortex_m4_dsp_widen *odd, const int32_t **pairs,
+    int32_t *sums)
+{
+    const int32_t a_0 = matmul_cortex_m4_dsp_load_word(a);
+    const int32_t a_1 = m->rows > 1 ? matmul_cortex_m4_dsp_load_word(a + m->a_row) : 0;
+    const int32_t even_0 = even(a_0), odd_0 = odd(a_0), even_1 = even(a_1), odd_1 = odd(a_1);
+    const int32_t columns = matmul_cortex_m4_smaller(m->columns, 2);
+
+    MATMUL_CORTEX_M4_UNROLLED
+    for (int32_t c = 0; c < columns; c++) {
+        int32_t b_even, b_odd;
+
+        matmul_cortex_m4_dsp_load_two(pairs, &b_even, &b_odd);
+        sums[c] = matmul_cortex_m4_dsp_dot(odd_0, b_odd, matmul_cortex_m4_dsp_dot(even_0, b_even, sums[c]));
+        if (m->rows > 1) {
+            sums[c + 2] = matmul_cortex_m4_dsp_dot(odd_1, b_odd, matmul_cortex_m4_dsp_dot(even_1, b_even, sums[c + 2]));
+        }
+    }
+}
+
+/* Outputs of up to two columns: `pairs` has those of b, `starts` where their sums start; the last terms are read from
+   b. The terms of a row of a lie side by side. */
+typedef void matmul_cortex_m4_dsp_matrix_rows(
+    const void *a, const int8_t *b, const int32_t *pairs, const int32_t *starts, int32_t column, void *y);
+
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_dsp_matrix_rows_of(const struct matmul_cortex_m4_matrices *m,
+    const void *a, matmul_cortex_m4_matrix_code *a_code, matmul_cortex_m4_dsp_widen *even,
+    matmul_cortex_m4_dsp_widen *odd, const int8_t *b, matmul_cortex_m4_matrix_code *b_code, const int32_t *pairs,
+    const int32_t *starts, int32_t column, void *y, matmul_cortex_m4_matrix_store *store)
+{
+    const int32_t rows = matmul_cortex_m4_smaller(m->rows, 2), whole = m->terms - m->terms % 4;
+
+    for (int32_t next = 0; next < m->rows; next += rows) {
+        const int32_t row = matmul_cortex_m4_matrix_tile(next, m->rows, rows);
+        const int8_t *a_row = (const int8_t *)a + row * m->a_row;
+        const int32_t *from = pairs;
+        int32_t sums[4] = { starts[0], starts[1], starts[0], starts[1] };
+
+        for (int32_t k = 0; k < whole; k += 4) {
+            matmul_cortex_m4_dsp_matrix_terms(m, a_row, even, odd, &from, sums);
+            a_row += 4;
+        }
+        matmul_cortex_m4_matrix_sums(m, whole, a_row - whole, a_code, b, b_code, sums);
+        matmul_cortex_m4_matrix_put(m, row, column, sums, y, store);
+    }
+}
+
+/* The product, up to two columns at a time: without their zero point they are put into `pairs`; the zero point of a is
+   taken from where sums start. `outputs` computes them, a function of its own: registers are short. */
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_dsp_matrix_product(const struct matmul_cortex_m4_matrices *m,
+    const void *a, const void *b, matmul_cortex_m4_matrix_code *b_code, void *y,
+    matmul_cortex_m4_dsp_matrix_rows *outputs, int32_t *pairs)
+{
+    const int32_t columns = matmul_cortex_m4_smaller(m->columns, 2), whole = m->terms - m->terms % 4;
+
+    for (int32_t next = 0; next < m->columns; next += columns) {
+        const int32_t column = matmul_cortex_m4_matrix_tile(next, m->columns, columns);
+        const int8_t *const b_column = (const int8_t *)b + column * m->b_column;
+        int32_t starts[2] = { m->start, m->start };
+        int32_t *to = pairs;
+
+        for (int32_t k = 0; k < whole; k += 4) {
+            const int8_t *const at = b_column + k * m->b_term;
+
+            starts[0] -= m->a_zero_point * matmul_cortex_m4_dsp_matrix_pairs(m, at, b_code, to);
+            if (columns > 1) {
+                starts[1] -= m->a_zero_point * matmul_cortex_m4_dsp_matrix_pairs(m, at + m->b_column, b_code, to + 2);
+            }
+            to += 2 * columns;
+        }
+        outputs(a, b_column, pairs, starts, column, y);
+    }
+}
+
 /* matmul_cortex_m4_node: the output code, acc * a_scale * b_scale / y_scale + y_zero_point, rounded. */
 MATMUL_CORTEX_M4_CODE_ATTR static int8_t matmul_cortex_m4_node_requantize(int32_t acc)
 {
@@ -193,93 +360,32 @@ MATMUL_CORTEX_M4_CODE_ATTR static int8_t matmul_cortex_m4_node_requantize(int32_
     return (int8_t)matmul_cortex_m4_bounded(code, -128, 127);
 }
 
-/* matmul_cortex_m4_node: one product of matrices, 2 x 2 outputs at a time. */
+/* matmul_cortex_m4_node: stores what becomes of a sum. */
+static MATMUL_CORTEX_M4_INLINE void matmul_cortex_m4_node_store(int32_t sum, void *out)
+{
+    *(int8_t *)out = matmul_cortex_m4_node_requantize(sum);
+}
+
+MATMUL_CORTEX_M4_CONST_ATTR static const struct matmul_cortex_m4_matrices matmul_cortex_m4_node_sizes = {
+    .rows = 9, .columns = 7, .terms = 18, .a_row = 18, .a_term = 1, .b_term = 7, .b_column = 1, .y_row = 7,
+    .y_column = 1, .start = 0, .a_zero_point = -9, .b_zero_point = 4, .y_bytes = 1,
+};
+
+/* matmul_cortex_m4_node: all rows of up to two columns. */
+MATMUL_CORTEX_M4_NOINLINE static void matmul_cortex_m4_node_rows(const void *restrict a, const int8_t *restrict b,
+    const int32_t *restrict pairs, const int32_t *restrict starts, int32_t column, void *restrict y)
+{
+    matmul_cortex_m4_dsp_matrix_rows_of(&matmul_cortex_m4_node_sizes, a, matmul_cortex_m4_matrix_code_s8,
+        matmul_cortex_m4_dsp_even_s8, matmul_cortex_m4_dsp_odd_s8, b, matmul_cortex_m4_matrix_code_s8, pairs, starts,
+        column, y, matmul_cortex_m4_node_store);
+}
+
+/* matmul_cortex_m4_node: one product of matrices. */
 MATMUL_CORTEX_M4_NOINLINE static void matmul_cortex_m4_node_product(const int8_t *restrict a, const int8_t *restrict b,
     int8_t *restrict y, int32_t *restrict pairs)
 {
-    enum {
-        ROWS = 9, COLUMNS = 7, TERMS = 18, WHOLE = 16, START = 0, A_ZERO_POINT = -9, B_ZERO_POINT = 4,
-        A_ROW = 18, B_TERM = 7, B_COLUMN = 1, Y_ROW = 7, Y_COLUMN = 1
-    };
-
-    for (int32_t first_column = 0; first_column < COLUMNS; first_column += 2) {
-        const int32_t column = first_column < COLUMNS - 2 ? first_column : COLUMNS - 2;
-        const int8_t *const b_column = b + column * B_COLUMN;
-        int32_t *to = pairs;
-        int32_t start_0 = START;
-        int32_t start_1 = START;
-
-        /* Columns without their zero point, in pairs that meet those of a: terms 0 and 2, 1 and 3. That of a is taken
-           from the initial accumulator. */
-        for (int32_t k = 0; k < WHOLE; k += 4) {
-            const int8_t *const from_0 = b_column + (k * B_TERM);
-            const int32_t even_0 =
-                matmul_cortex_m4_dsp_pair(from_0[0] - B_ZERO_POINT, from_0[2 * B_TERM] - B_ZERO_POINT);
-            const int32_t odd_0 =
-                matmul_cortex_m4_dsp_pair(from_0[B_TERM] - B_ZERO_POINT, from_0[3 * B_TERM] - B_ZERO_POINT);
-            const int8_t *const from_1 = b_column + (k * B_TERM + B_COLUMN);
-            const int32_t even_1 =
-                matmul_cortex_m4_dsp_pair(from_1[0] - B_ZERO_POINT, from_1[2 * B_TERM] - B_ZERO_POINT);
-            const int32_t odd_1 =
-                matmul_cortex_m4_dsp_pair(from_1[B_TERM] - B_ZERO_POINT, from_1[3 * B_TERM] - B_ZERO_POINT);
-
-            *to++ = even_0;
-            *to++ = odd_0;
-            start_0 -= A_ZERO_POINT * (from_0[0] + from_0[B_TERM] + from_0[2 * B_TERM] + from_0[3 * B_TERM]
-                - 4 * B_ZERO_POINT);
-            *to++ = even_1;
-            *to++ = odd_1;
-            start_1 -= A_ZERO_POINT * (from_1[0] + from_1[B_TERM] + from_1[2 * B_TERM] + from_1[3 * B_TERM]
-                - 4 * B_ZERO_POINT);
-        }
-        for (int32_t first_row = 0; first_row < ROWS; first_row += 2) {
-            const int32_t row = first_row < ROWS - 2 ? first_row : ROWS - 2;
-            const int8_t *a_row = a + row * A_ROW;
-            const int32_t *from = pairs;
-            int8_t *const out = y + (row * Y_ROW + column * Y_COLUMN);
-            int32_t sum_00 = start_0;
-            int32_t sum_01 = start_1;
-            int32_t sum_10 = start_0;
-            int32_t sum_11 = start_1;
-
-            for (int32_t k = 0; k < WHOLE; k += 4) {
-                const int32_t a_0 = matmul_cortex_m4_dsp_load_word(a_row);
-                const int32_t a_0_even = matmul_cortex_m4_dsp_even_s8(a_0);
-                const int32_t a_0_odd = matmul_cortex_m4_dsp_odd_s8(a_0);
-                const int32_t a_1 = matmul_cortex_m4_dsp_load_word(a_row + A_ROW);
-                const int32_t a_1_even = matmul_cortex_m4_dsp_even_s8(a_1);
-                const int32_t a_1_odd = matmul_cortex_m4_dsp_odd_s8(a_1);
-                int32_t b_even, b_odd;
-
-                matmul_cortex_m4_dsp_load_two(&from, &b_even, &b_odd);
-                sum_00 = matmul_cortex_m4_dsp_dot(a_0_even, b_even, sum_00);
-                sum_00 = matmul_cortex_m4_dsp_dot(a_0_odd, b_odd, sum_00);
-                sum_10 = matmul_cortex_m4_dsp_dot(a_1_even, b_even, sum_10);
-                sum_10 = matmul_cortex_m4_dsp_dot(a_1_odd, b_odd, sum_10);
-                matmul_cortex_m4_dsp_load_two(&from, &b_even, &b_odd);
-                sum_01 = matmul_cortex_m4_dsp_dot(a_0_even, b_even, sum_01);
-                sum_01 = matmul_cortex_m4_dsp_dot(a_0_odd, b_odd, sum_01);
-                sum_11 = matmul_cortex_m4_dsp_dot(a_1_even, b_even, sum_11);
-                sum_11 = matmul_cortex_m4_dsp_dot(a_1_odd, b_odd, sum_11);
-                a_row += 4;
-            }
-            for (int32_t k = WHOLE; k < TERMS; k++) {
-                const int32_t a_0 = a_row[k - WHOLE] - A_ZERO_POINT;
-                const int32_t a_1 = a_row[A_ROW + k - WHOLE] - A_ZERO_POINT;
-                const int32_t b_0 = b_column[k * B_TERM] - B_ZERO_POINT;
-                const int32_t b_1 = b_column[k * B_TERM + B_COLUMN] - B_ZERO_POINT;
-
-                sum_00 += a_0 * b_0;
-                sum_01 += a_0 * b_1;
-                sum_10 += a_1 * b_0;
-                sum_11 += a_1 * b_1;
-            }
-            out[0] = matmul_cortex_m4_node_requantize(sum_00);
-            out[Y_COLUMN] = matmul_cortex_m4_node_requantize(sum_01);
-            out[Y_ROW] = matmul_cortex_m4_node_requantize(sum_10);
-            out[Y_ROW + Y_COLUMN] = matmul_cortex_m4_node_requantize(sum_11);
-        }
-    }
+    matmul_cortex_m4_dsp_matrix_product(&matmul_cortex_m4_node_sizes, a, b, matmul_cortex_m4_matrix_code_s8, y,
+        matmul_cortex_m4_node_rows, pairs);
 }
 
 /* node: QLinearMatMul of 2 pairs of matrices. */

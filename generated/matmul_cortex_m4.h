@@ -19,7 +19,7 @@
  */
 
 /* matmul_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define MATMUL_CORTEX_M4_HEADER_ID 0x257ff9fc
+#define MATMUL_CORTEX_M4_HEADER_ID 0x033edace
 
 /* What is in an image can be traced by these. */
 #define MATMUL_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0xb6155b79
+#if MATMUL_CORTEX_M55_HEADER_ID != 0x2acac7bb
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -497,8 +497,8 @@ MATMUL_CORTEX_M55_NOINLINE static void matmul_cortex_m55_node_product(const int8
 {
     MATMUL_CORTEX_M55_CONST_ATTR static const struct matmul_cortex_m55_mve_product sizes = {
         .rows = 9, .columns = 7, .terms = 18, .a_row = 18, .b_term = 7, .b_column = 1, .y_row = 7, .y_column = 1,
-        .steps = 2, .copies = 1, .y_bytes = 1, .a_is_unsigned = 0, .a_zero_point = -9, .b_is_unsigned = 0,
-        .b_zero_point = 4, .start = 0,
+        .start = 0, .a_zero_point = -9, .b_zero_point = 4, .y_bytes = 1, .steps = 2, .copies = 1, .a_is_unsigned = 0,
+        .b_is_unsigned = 0,
     };
 
     matmul_cortex_m55_mve_product_of(&sizes, matmul_cortex_m55_mve_sums_two, matmul_cortex_m55_mve_copy_s8,

@@ -41,6 +41,7 @@ FILES = (
     "dsp_planes.h",
     "dsp_means.h",
     "dsp_plane_sums.h",
+    "dsp_products.h",
     "dsp_winograd.h",
     "helium.h",
     "mve_blocks.h",

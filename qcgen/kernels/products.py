@@ -9,9 +9,10 @@ import numpy as np
 
 from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, INT32_MIN, AccumulatorInterval, partial_sums
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import FloatActivation, MatMul, Operator, RawAccumulator, Tensor
+from qcgen.ir.types import DType
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_raw, prepare_requantize
 from qcgen.kernels.kernel import Constants, Order, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, broadcast_strides, loop_nest, strides
@@ -35,42 +36,14 @@ class Operands(Context):
 
 
 @dataclass(frozen=True)
-class Matrices(Context):
-    """Two matrices and their product, in elements."""
+class CodeProduct(Context):
+    """A product of two matrices of codes, as functions of the library take it."""
 
     operands: Operands
-    rows: int  # of a and y
-    columns: int  # of b and y
-    terms: int  # the columns of a, the rows of b
-    a_row: int  # from one row of a to the next
-    b_term: int  # from one term of a column of b to the next
-    b_column: int  # from one column of b to the next
-    y_row: int  # from one row of y to the next
-    y_column: int  # from one column of y to the next
-
-
-@dataclass(frozen=True)
-class ProductCodes(Context):
-    """What the elements of two matrices of codes and of their product are."""
-
     types: Mapping[str, str]  # of C, by "a", "b" and "y"
-    a_zero_point: int  # of a, taken from each code
-    b_zero_point: int  # of b
-
-
-@dataclass(frozen=True)
-class Tile:
-    """The loop over the tiles of one axis of y: its ``variable`` in C, ``count`` the number of all in C.
-
-    ``size`` of them, with the ``numbers`` 0, 1, ..., are a tile; ``overlaps``: the last tile repeats some of the one
-    before it.
-    """
-
-    variable: str
-    count: str
-    size: int
-    overlaps: bool
-    numbers: tuple[int, ...]
+    kinds: Mapping[str, str]  # how the names of functions end that read them, by the same
+    sizes: Struct
+    output: Output
 
 
 @dataclass(frozen=True)
@@ -124,32 +97,37 @@ def prepare_sums(op: MatMul, setting: Setting) -> Sums:
     return Sums(start, epilogue, replace(epilogue.certificate, word=None, numbers=numbers))
 
 
-def matrices_of(op: MatMul, setting: Setting) -> tuple[Matrices, tuple[Constants, ...]]:
-    """Where the matrices lie, and the tables of the operands that are constants."""
+def matrices_of(op: MatMul, setting: Setting) -> tuple[Operands, dict[str, int], tuple[Constants, ...]]:
+    """Where the matrices lie, by the names of the library's structs, and the tables of operands that are constants."""
     tables = tuple(_table(name, x, setting) for name, x in (("a", op.a), ("b", op.b)) if x.name in setting.constants)
     orders = dict(zip(NAMES, (*setting.xs, setting.y), strict=True))
     for table in tables:
         orders[table.role] = tuple(range(table.values.ndim))
     steps = {name: strides(x.shape, orders[name]) for name, x in zip(NAMES, (op.a, op.b, op.y), strict=True)}
     constant = tuple(table.role for table in tables)
-    matrices = Matrices(
-        operands=Operands(tuple(name for name in ("a", "b") if name not in constant), constant, _leading(op, orders)),
-        rows=op.a.shape[-2],
-        columns=op.b.shape[-1],
-        terms=op.terms,
-        a_row=steps["a"][-2],
-        b_term=steps["b"][-2],
-        b_column=steps["b"][-1],
-        y_row=steps["y"][-2],
-        y_column=steps["y"][-1],
-    )
-    return matrices, tables
+    operands = Operands(tuple(name for name in ("a", "b") if name not in constant), constant, _leading(op, orders))
+    numbers = {"rows": op.a.shape[-2], "columns": op.b.shape[-1], "terms": op.terms}
+    numbers |= {"a_row": steps["a"][-2], "a_term": steps["a"][-1]}
+    numbers |= {"b_term": steps["b"][-2], "b_column": steps["b"][-1]}
+    return operands, numbers | {"y_row": steps["y"][-2], "y_column": steps["y"][-1]}, tables
 
 
-def codes_of(op: MatMul) -> ProductCodes:
-    """The types and zero points of a product of codes."""
+def prepare_product(op: MatMul, setting: Setting) -> tuple[CodeProduct, tuple[Constants, ...], Certificate]:
+    """The product with its tables and its certificate."""
+    sums = prepare_sums(op, setting)
+    operands, numbers, tables = matrices_of(op, setting)
+    numbers |= {"start": sums.start, "a_zero_point": op.a_zero_point, "b_zero_point": op.b_zero_point}
+    numbers["y_bytes"] = op.y.dtype.bytes
+    kinds = {name: "u8" if x.dtype is DType.UINT8 else "s8" for name, x in (("a", op.a), ("b", op.b))}
     types = {"a": op.a.dtype.c, "b": op.b.dtype.c, "y": op.y.dtype.c}
-    return ProductCodes(types, op.a_zero_point, op.b_zero_point)
+    product = CodeProduct(operands, types, kinds, Struct("matrices", (), numbers), sums.output)
+    return product, (*tables, *sums.epilogue.constants), sums.certificate
+
+
+def tile_operations(op: MatMul) -> float:
+    """What a function of the library becomes that sums up to 2 x 2 outputs at a time: fitted to what gcc -O2 makes."""
+    outputs = min(op.a.shape[-2], 2) * min(op.b.shape[-1], 2)
+    return 36.0 + (2.0 if isinstance(op.epilogue, RawAccumulator) else 7.0) * outputs
 
 
 def a_term(op: MatMul, setting: Setting) -> int:
@@ -173,9 +151,3 @@ def _leading(op: MatMul, orders: Mapping[str, Order]) -> LoopNest:
         found[name] = tuple(0 if step == 0 else own[axis - missing] for axis, step in enumerate(spread))
     dimensions = [Dimension(size, {name: found[name][axis] for name in NAMES}) for axis, size in enumerate(batch)]
     return loop_nest(dimensions, NAMES, {})
-
-
-def tile(variable: str, count: int, most: int) -> Tile:
-    """Tiles of ``most`` rows or columns, or of all if there are fewer."""
-    size = min(most, count)
-    return Tile(variable, f"{variable.upper()}S", size, count % size != 0, tuple(range(size)))

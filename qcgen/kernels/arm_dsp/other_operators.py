@@ -19,20 +19,9 @@ from qcgen.kernels.epilogue import Output
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.pooling import ROW_BY_ROW, image_of, pixels_of, prepare_mean, why_no_mean
-from qcgen.kernels.products import (
-    Matrices,
-    ProductCodes,
-    Tile,
-    codes_of,
-    matrices_of,
-    prepare_sums,
-    tile,
-    why_no_packed_product,
-)
+from qcgen.kernels.products import CodeProduct, prepare_product, tile_operations, why_no_packed_product
 from qcgen.kernels.reasons import CHANNELS_APART
 from qcgen.kernels.text import LibraryCall
-
-TILE = 2  # rows and columns whose sums are taken together
 
 
 @dataclass(frozen=True)
@@ -41,15 +30,7 @@ class MatMulContext(Context):
 
     template: ClassVar[str] = "kernels/arm_dsp/matmul.c.jinja"
 
-    matrices: Matrices
-    codes: ProductCodes
-    start: int  # of a sum
-    down: Tile  # rows of y that are computed together
-    across: Tile  # columns of y that are computed together
-    output: Output
-    whole: int  # terms that are taken in fours
-    even: str  # the primitive that widens bytes 0 and 2 of a word of a
-    odd: str  # the same for 1 and 3
+    product: CodeProduct
 
 
 def why_not_matmul(op: Operator, setting: Setting) -> str | None:
@@ -60,24 +41,13 @@ def why_not_matmul(op: Operator, setting: Setting) -> str | None:
 def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
     """Scratch for the pairs of a tile's columns."""
     assert isinstance(op, MatMul)
-    sums = prepare_sums(op, setting)
-    matrices, tables = matrices_of(op, setting)
-    kind, across = "u8" if op.a.dtype is DType.UINT8 else "s8", tile("column", matrices.columns, TILE)
-    whole = matrices.terms - matrices.terms % 4
-    context = MatMulContext(
-        matrices=matrices,
-        codes=codes_of(op),
-        start=sums.start,
-        down=tile("row", matrices.rows, TILE),
-        across=across,
-        output=sums.output,
-        whole=whole,
-        even=f"dsp_even_{kind}",
-        odd=f"dsp_odd_{kind}",
-    )
-    constants = (*tables, *sums.epilogue.constants)
-    scratch = (Scratch(2 * whole * across.size, 4),)
-    return Prepared(constants, context, scratch, sums.certificate)
+    product, constants, certificate = prepare_product(op, setting)
+    scratch = Scratch(2 * (op.terms - op.terms % 4) * min(op.b.shape[-1], 2), 4)
+    folded = {
+        "dsp_matrix_product": 50.0,
+        "dsp_matrix_rows_of": 1.2 * tile_operations(op) + (24.0 if op.terms % 4 else 0.0),
+    }
+    return Prepared(constants, MatMulContext(product), (scratch,), certificate, folded=folded)
 
 
 MATMUL = Kernel("arm_dsp/matmul", MatMulContext, frozenset({"dsp"}), why_not_matmul, prepare_matmul)

@@ -5,7 +5,6 @@ Both take sixteen bytes in an instruction. gcc makes the same of portable/max_po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,9 +13,8 @@ from qcgen.ir.program import MatMul, MaxPool, Operator
 from qcgen.ir.types import DType
 from qcgen.kernels import pooling
 from qcgen.kernels.arm_mve.output import BYTES, LANES, steps_of
-from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.products import Operands, codes_of, matrices_of, prepare_sums, why_no_packed_product
+from qcgen.kernels.products import CodeProduct, prepare_product, why_no_packed_product
 from qcgen.kernels.reasons import why_channels_apart
 from qcgen.kernels.windows import axes
 
@@ -32,16 +30,12 @@ class MatMulContext(Context):
 
     template: ClassVar[str] = "kernels/arm_mve/matmul.c.jinja"
 
-    operands: Operands
+    product: CodeProduct
     y_column: int  # from one column of y to the next
-    types: Mapping[str, str]  # of C, by "a", "b" and "y"
-    sizes: Struct
     sums_over: str  # the primitive that sums over one row or two
     copies: bool  # rows of a are copied, to have int8 and sixteen bytes for each vector
-    copy: str  # the primitive that does it
     is_vector: bool  # four codes are requantized and stored at a time
     saturate: str  # the primitive that does the last of it
-    output: Output
 
 
 def why_not_matmul(op: Operator, setting: Setting) -> str | None:
@@ -57,44 +51,35 @@ def why_not_matmul(op: Operator, setting: Setting) -> str | None:
 def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
     """Scratch for four packed columns, what rows add to their sums, and copies of two rows."""
     assert isinstance(op, MatMul)
-    sums, steps = prepare_sums(op, setting), steps_of(op.terms)
-    (matrices, tables), codes = matrices_of(op, setting), codes_of(op)
+    product, constants, certificate = prepare_product(op, setting)
+    steps, output = steps_of(op.terms), product.output
+    numbers = {name: value for name, value in product.sizes.numbers.items() if name != "a_term"}
     row_bytes = steps.steps * BYTES
     copies = row_bytes > op.terms or op.a.dtype is DType.UINT8
-    output = sums.output
     is_vector = (
         output.kind == "multiply-high"
         and not output.is_guarded
         and (output.low, output.high) == (op.y.dtype.low, op.y.dtype.high)
-        and matrices.y_column == 1
+        and numbers["y_column"] == 1
     )
-    places = ("rows", "columns", "terms", "a_row", "b_term", "b_column", "y_row", "y_column")
-    numbers = {name: getattr(matrices, name) for name in places} | {
+    numbers |= {
         "steps": steps.steps,
         "copies": steps.copies,
-        "y_bytes": op.y.dtype.bytes,
         "a_is_unsigned": int(op.a.dtype is DType.UINT8),
-        "a_zero_point": codes.a_zero_point,
         "b_is_unsigned": int(op.b.dtype is DType.UINT8),
-        "b_zero_point": codes.b_zero_point,
-        "start": sums.start,
     }
+    rows = numbers["rows"]
     context = MatMulContext(
-        operands=matrices.operands,
-        y_column=matrices.y_column,
-        types=codes.types,
-        sizes=Struct("mve_product", (), numbers),
-        sums_over="mve_sums_two" if matrices.rows > 1 else "mve_sums_one",
+        product=replace(product, sizes=Struct("mve_product", (), numbers)),
+        y_column=numbers["y_column"],
+        sums_over="mve_sums_two" if rows > 1 else "mve_sums_one",
         copies=copies,
-        copy="mve_copy_u8" if op.a.dtype is DType.UINT8 else "mve_copy_s8",
         is_vector=is_vector,
         saturate="mve_saturate_u8" if op.y.dtype is DType.UINT8 else "mve_saturate_s8",
-        output=output,
     )
-    size = 4 * (steps.words + matrices.rows) + (min(matrices.rows, 2) * row_bytes if copies else 0)
-    constants = (*tables, *sums.epilogue.constants)
+    size = 4 * (steps.words + rows) + (min(rows, 2) * row_bytes if copies else 0)
     folded = {"mve_product_of": PRODUCT_OPERATIONS + steps.operations[context.sums_over]}
-    return Prepared(constants, context, (Scratch(size, 4),), sums.certificate, folded=folded)
+    return Prepared(constants, context, (Scratch(size, 4),), certificate, folded=folded)
 
 
 MATMUL = Kernel("arm_mve/matmul", MatMulContext, frozenset({"mve"}), why_not_matmul, prepare_matmul)

@@ -8,22 +8,8 @@ from typing import ClassVar
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import MatMul, Operator
-from qcgen.kernels.epilogue import Output
 from qcgen.kernels.kernel import Kernel, Prepared, Setting
-from qcgen.kernels.products import (
-    Matrices,
-    Operands,
-    ProductCodes,
-    Tile,
-    a_term,
-    codes_of,
-    matrices_of,
-    prepare_sums,
-    tile,
-    why_no_product,
-)
-
-TILE = 2  # rows and columns whose sums are taken together: each element that is loaded serves two of them
+from qcgen.kernels.products import CodeProduct, Operands, matrices_of, prepare_product, tile_operations, why_no_product
 
 
 @dataclass(frozen=True)
@@ -32,15 +18,7 @@ class MatMulContext(Context):
 
     template: ClassVar[str] = "kernels/portable/matmul.c.jinja"
 
-    matrices: Matrices
-    codes: ProductCodes
-    a_term: int  # from one term of a row of a to the next
-    start: int  # of a sum
-    down: Tile  # rows of y that are computed together
-    across: Tile  # columns of y that are computed together
-    is_tiled: bool  # several outputs are computed together
-    overlaps: bool  # some are computed twice
-    output: Output
+    product: CodeProduct
 
 
 def why_not_matmul(op: Operator, _setting: Setting) -> str | None:
@@ -51,22 +29,8 @@ def why_not_matmul(op: Operator, _setting: Setting) -> str | None:
 def prepare_matmul(op: Operator, setting: Setting) -> Prepared:
     """Operands that are constants become tables; no scratch."""
     assert isinstance(op, MatMul)
-    sums = prepare_sums(op, setting)
-    matrices, tables = matrices_of(op, setting)
-    down, across = tile("row", matrices.rows, TILE), tile("column", matrices.columns, TILE)
-    context = MatMulContext(
-        matrices=matrices,
-        codes=codes_of(op),
-        a_term=a_term(op, setting),
-        start=sums.start,
-        down=down,
-        across=across,
-        is_tiled=down.size > 1 or across.size > 1,
-        overlaps=down.overlaps or across.overlaps,
-        output=sums.output,
-    )
-    constants = (*tables, *sums.epilogue.constants)
-    return Prepared(constants, context, (), sums.certificate)
+    product, constants, certificate = prepare_product(op, setting)
+    return Prepared(constants, MatMulContext(product), (), certificate, folded={"matrix_product": tile_operations(op)})
 
 
 MATMUL = Kernel("portable/matmul", MatMulContext, frozenset(), why_not_matmul, prepare_matmul)
@@ -92,11 +56,9 @@ def why_not_matmul_float(op: Operator, _setting: Setting) -> str | None:
 def prepare_matmul_float(op: Operator, setting: Setting) -> Prepared:
     """Operands that are constants become tables; no scratch."""
     assert isinstance(op, MatMul)
-    matrices, tables = matrices_of(op, setting)
-    places = ("rows", "columns", "terms", "a_row", "b_term", "b_column", "y_row", "y_column")
-    numbers = {name: getattr(matrices, name) for name in places}
-    numbers |= {"a_term": a_term(op, setting), "chunk": min(op.block, matrices.terms)}
-    context = MatMulFloatContext(matrices.operands, Struct("matrices", (), numbers))
+    operands, numbers, tables = matrices_of(op, setting)
+    numbers["chunk"] = min(op.block, op.terms)
+    context = MatMulFloatContext(operands, Struct("matrices", (), numbers))
     return Prepared(tables, context, (), Certificate())
 
 

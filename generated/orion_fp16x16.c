@@ -15,7 +15,7 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0xd98f5b01
+#if ORION_FP16X16_HEADER_ID != 0x0a1b2217
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
@@ -45,8 +45,112 @@ struct orion_fp16x16_arena_behind {
 #define ORION_FP16X16_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
 #endif
 
+#if defined(__GNUC__) /* loops that need all registers stand alone */
+#define ORION_FP16X16_NOINLINE ORION_FP16X16_CODE_ATTR __attribute__((noinline))
+#else
+#define ORION_FP16X16_NOINLINE ORION_FP16X16_CODE_ATTR
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define ORION_FP16X16_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define ORION_FP16X16_INLINE ORION_FP16X16_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define ORION_FP16X16_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define ORION_FP16X16_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define ORION_FP16X16_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char orion_fp16x16_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
+struct orion_fp16x16_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *orion_fp16x16_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static ORION_FP16X16_INLINE int32_t orion_fp16x16_spatial_find(const struct orion_fp16x16_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    ORION_FP16X16_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The taps of a window, which begins there; of one within the image x is the first element. */
+static ORION_FP16X16_INLINE void orion_fp16x16_spatial_walk(const struct orion_fp16x16_spatial *w, const void *x,
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, orion_fp16x16_spatial_taps *copy)
+{
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        ORION_FP16X16_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        ORION_FP16X16_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Copies the window of an output pixel, in the order of the weights. */
+static ORION_FP16X16_INLINE void orion_fp16x16_spatial_window(const struct orion_fp16x16_spatial *w, const void *x,
+    int32_t pixel, int32_t padding, void *taps, orion_fp16x16_spatial_taps *copy)
+{
+    int32_t begin[4];
+
+    if (orion_fp16x16_spatial_find(w, pixel, begin) != 0) {
+        x = (const uint8_t *)x + w->x_bytes
+            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        orion_fp16x16_spatial_walk(w, x, 1, begin, padding, taps, copy);
+    } else {
+        orion_fp16x16_spatial_walk(w, x, 0, begin, padding, taps, copy);
+    }
+}
 
 /* orion_fp16x16_conv1: weights [3 channels][2 input channels][3x3 kernel]. */
 ORION_FP16X16_CONST_ATTR static const int8_t orion_fp16x16_conv1_weights[3 * 18] = {
@@ -111,34 +215,30 @@ ORION_FP16X16_CODE_ATTR static int32_t orion_fp16x16_conv1_multiply(orion_fp16x1
     return (int32_t)(product < 0 ? -(-product >> FRACTION_BITS) : product >> FRACTION_BITS);
 }
 
-/* Dequantizes the window of one output pixel, in the order of the weights. */
-ORION_FP16X16_CODE_ATTR static void orion_fp16x16_conv1_window(const int8_t *x, int32_t pixel,
-    orion_fp16x16_conv1_tap *taps)
+/* Copies taps that lie side by side. */
+static ORION_FP16X16_INLINE void *orion_fp16x16_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
+    int32_t is_outside, void *to)
 {
-    enum {
-        KERNEL_HEIGHT = 3,
-        STRIDE_HEIGHT = 1, DILATION_HEIGHT = 1, PAD_HEIGHT = 0, STEP_HEIGHT = 5,
-        OUT_WIDTH = 3, KERNEL_WIDTH = 3,
-        STRIDE_WIDTH = 1, DILATION_WIDTH = 1, PAD_WIDTH = 0, STEP_WIDTH = 1,
-        GROUP_IN = 2, STEP_CHANNEL = 25,
-        ZERO_POINT = 4
-    };
-    const orion_fp16x16_conv1_tap scale = 1966;
-    const int32_t oy = pixel / OUT_WIDTH;
-    const int32_t ox = pixel % OUT_WIDTH;
+    orion_fp16x16_conv1_tap *taps = to;
 
-    for (int32_t c = 0; c < GROUP_IN; c++) {
-        for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-            const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
-
-            for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-                const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-                const int32_t place = c * STEP_CHANNEL + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-
-                *taps++ = (x[place] - ZERO_POINT) * scale;
-            }
-        }
+    (void)padding, (void)is_outside; /* no window reaches beyond the image */
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = (((const int8_t *)x)[place + i] - 4) * (orion_fp16x16_conv1_tap)1966;
     }
+    return taps;
+}
+
+ORION_FP16X16_CONST_ATTR static const struct orion_fp16x16_spatial orion_fp16x16_conv1_windows = {
+    .planes = 2, .plane_step = 25, .pixel = 1, .row = 3, .x_bytes = 1, .in = { 1, 1, 5, 5 }, .out = { 1, 1, 3, 3 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 5, 1 },
+};
+
+/* Copies the window of one output pixel, in the order of the weights. */
+ORION_FP16X16_NOINLINE static void orion_fp16x16_conv1_window(const int8_t *restrict x, int32_t pixel,
+    orion_fp16x16_conv1_tap *restrict taps)
+{
+    orion_fp16x16_spatial_window(&orion_fp16x16_conv1_windows, x, pixel, 0, taps, orion_fp16x16_conv1_copy);
 }
 
 /* conv1: QLinearConv with 16 fraction bits. */

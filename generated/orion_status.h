@@ -17,7 +17,7 @@
  */
 
 /* orion_status.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_STATUS_HEADER_ID 0x437f8ac4
+#define ORION_STATUS_HEADER_ID 0x94d3cb10
 
 /* What is in an image can be traced by these. */
 #define ORION_STATUS_QCGEN_VERSION "0.1.0"

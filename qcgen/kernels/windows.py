@@ -249,12 +249,12 @@ class CopyWindow(Context):
         return {"spatial_window": 14.0 + rank * (18 if self.has_border else 4)}
 
 
-def copy_window(g: ConvGeometry, layout: Layout, x_bytes: int) -> CopyWindow:
-    """How windows of an image in ``layout`` are copied, in the order of their taps in memory."""
-    is_last = layout is Layout.CHANNELS_LAST
-    pixel = g.group_in if is_last else 1
-    is_contiguous = g.dilations[-1] == 1 and not (is_last and g.group > 1)
-    copied = {"planes": 1 if is_last else g.group_in, "plane_step": 0 if is_last else prod(g.input)}
+def copy_window(g: ConvGeometry, layout: Layout, x_bytes: int, order: Layout | None = None) -> CopyWindow:
+    """How windows of an image in ``layout`` are copied: taps in ``order``, or as they lie in memory."""
+    is_last, is_whole = layout is Layout.CHANNELS_LAST, (order or layout) is Layout.CHANNELS_LAST
+    pixel = g.group_in if is_whole else 1
+    is_contiguous = g.dilations[-1] == 1 and not (is_last and (g.group > 1 or not is_whole))
+    copied = {"planes": g.group_in // pixel, "plane_step": 0 if is_whole else 1 if is_last else prod(g.input)}
     copied |= {"pixel": pixel, "row": pixel * (g.kernel[-1] if is_contiguous else 1), "x_bytes": x_bytes}
     spatial = axes(g, layout)
     return CopyWindow(spatial_struct(spatial, copied), any_at_border(spatial))

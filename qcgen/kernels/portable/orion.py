@@ -14,8 +14,8 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ConvGeometry, Int64s, Operator, OrionConv
 from qcgen.ir.types import Layout
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.text import INDENT, counted
-from qcgen.kernels.windows import Axis, Images, OutputSteps, any_at_border, axes, images, output_steps
+from qcgen.kernels.text import counted
+from qcgen.kernels.windows import CopyWindow, Images, OutputSteps, copy_window, images, output_steps
 from qcgen.orion import (
     HIGHEST,
     INT32_MAX,
@@ -39,16 +39,6 @@ class EvenSpacing:
     codes: Int64s
     zero_point: int
     unit: int
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A counting loop of the generated C, over channels where there is no ``axis``."""
-
-    axis: Axis | None
-    variable: str
-    count_name: str
-    indent: str
 
 
 @dataclass(frozen=True)
@@ -91,12 +81,9 @@ class OrionConvContext(Context):
     template: ClassVar[str] = "kernels/portable/orion_conv.c.jinja"
 
     g: ConvGeometry
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first
-    loops: tuple[Loop, ...]  # over a window
-    loops_indent: str  # within them
-    has_border: bool  # some window reaches beyond the image
+    copy: CopyWindow
+    x_type: str  # of C
     pixels: int  # of an output image
-    channel_step: int  # from one channel of x to the next, in elements
     x_group: int  # from one group of channels to the next
     images: Images
     steps: OutputSteps
@@ -134,17 +121,12 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         Constants("bias", sum_type, op.bias, f"the bias in units of 2^-{op.fraction_bits}: the initial accumulators."),
         Constants("thresholds", sum_type, steps, "the smallest sums whose codes are -127, -126, ..., 127."),
     )
-    spatial = axes(g, setting.x_layout)
-    loops = _window_loops(spatial, order)
     channel_step = 1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)
     context = OrionConvContext(
         g=g,
-        axes=spatial,
-        loops=loops,
-        loops_indent=INDENT * (len(loops) + 1),
-        has_border=any_at_border(spatial),
+        copy=copy_window(g, setting.x_layout, op.x.dtype.bytes, order),
+        x_type=op.x.dtype.c,
         pixels=prod(g.output),
-        channel_step=channel_step,
         x_group=g.group_in * channel_step,
         images=images(g),
         steps=output_steps(g, setting.y_layout),
@@ -161,7 +143,8 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     numbers = {"kind": "staircase", "accumulator": reachable(op), "thresholds": steps}
     certificate = Certificate(reachable(op), False, {"staircase": g.out_channels}, certify(op, steps), numbers=numbers)
     scratch = Scratch(g.taps * tap_bytes, tap_bytes)
-    return Prepared(constants, context, (scratch,), certificate, returns_status=tests.any)
+    folded = context.copy.operations
+    return Prepared(constants, context, (scratch,), certificate, folded=folded, returns_status=tests.any)
 
 
 def _panics(op: OrionConv, tests: Tests) -> Panics:
@@ -221,17 +204,6 @@ def _meaning(op: OrionConv, layout: Layout, remark: str) -> str:
     channels = counted(op.geometry.group_in, "input channel")
     window = f"[{kernel} kernel]{channels}" if layout is Layout.CHANNELS_LAST else f"{channels}[{kernel} kernel]"
     return f"weights {counted(op.geometry.out_channels, 'channel')}{window}{remark}."
-
-
-def _window_loops(spatial: tuple[Axis, ...], layout: Layout) -> tuple[Loop, ...]:
-    """The loops over a window, outermost first, so that the innermost one reads memory in order."""
-    looped: tuple[Axis | None, ...] = (*spatial, None) if layout is Layout.CHANNELS_LAST else (None, *spatial)
-    return tuple(
-        Loop(axis, f"k{axis.letter}", f"KERNEL_{axis.label}", INDENT * (depth + 1))
-        if axis
-        else Loop(None, "c", "GROUP_IN", INDENT * (depth + 1))
-        for depth, axis in enumerate(looped)
-    )
 
 
 ORION_CONV = Kernel("portable/orion_conv", OrionConvContext, frozenset(), why_not, prepare)

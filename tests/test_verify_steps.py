@@ -161,8 +161,8 @@ MUTANTS = {
         NORMAL, "library/layer_norm.h", "|| (2 * rest == UINT32_C(1) << drop && (kept & 1) != 0)", "",
     ),
     "the highest code of 16 bits one too low": (
-        DYADIC, "epilogue/output.c.jinja", "{{ output.low }}, {{ output.high }})",
-        "{{ output.low }}, {{ output.high - 1 }})",
+        DYADIC, "library/integers.h", "int32_t high)\n{\n    return value < low ? low : value > high ? high : value;",
+        "int32_t high)\n{\n    return value < low ? low : value > high - 1 ? high - 1 : value;",
     ),
     "ties of 16 bits rounded up": (
         DYADIC, "library/integers.h", "(INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)",

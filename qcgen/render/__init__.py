@@ -15,6 +15,7 @@ from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
 from qcgen.library import FILES, Library, for_isa, templates, with_twins
+from qcgen.render import output_step
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import declared, kept, layer, placeable, same, struct_of, tables_of, with_layer
 from qcgen.render.c_text import (
@@ -41,6 +42,10 @@ from qcgen.render.c_text import (
     uint32,
 )
 from qcgen.render.model import accessors, hashing, model_context, self_test_context, stream_context
+
+OUTPUT_STEP = """apply apply_line code define define_codes define_line is_near_tie load_own stored_code table_codes
+    with_function""".split()
+"""The functions of the output step that templates call."""
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""
@@ -105,6 +110,7 @@ def environment() -> jinja2.Environment:
     engine.filters.update(rows_at=rows_at, arguments=arguments, code_of=code_of)
     engine.filters.update(one_line=one_line, real=real, indent=indent)
     engine.globals.update(fitted=fitted, times=times, plus=plus, element=element, held=_held, fixed=_fixed)
+    engine.globals.update((name, getattr(output_step, name)) for name in OUTPUT_STEP)
     return engine
 
 

@@ -341,7 +341,7 @@ def table(weights: Int64s, found: tuple[Segment, ...]) -> Int64s:
 
 
 def scalar_output(op: Conv, packed: Packed) -> FastOutput:
-    """What ``templates/kernels/fast_output.c.jinja`` needs to know of the output step on cores without SIMD."""
+    """How sums become output codes on cores without SIMD."""
     return fast_output.fast_output(op, packed, SCALE, "scalar_saturate")
 
 

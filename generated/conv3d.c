@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x5cc9391d
+#if CONV3D_HEADER_ID != 0xc8efb7da
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -113,6 +113,12 @@ static CONV3D_INLINE int32_t conv3d_spatial_find(const struct conv3d_spatial *w,
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static CONV3D_INLINE int32_t conv3d_spatial_first(const struct conv3d_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static CONV3D_INLINE void conv3d_spatial_walk(const struct conv3d_spatial *w, const void *x, int32_t is_inside,
     const int32_t *begin, int32_t padding, void *taps, conv3d_spatial_taps *copy)
@@ -155,8 +161,7 @@ static CONV3D_INLINE void conv3d_spatial_window(const struct conv3d_spatial *w, 
     int32_t begin[4];
 
     if (conv3d_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * conv3d_spatial_first(w, begin);
         conv3d_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         conv3d_spatial_walk(w, x, 0, begin, padding, taps, copy);

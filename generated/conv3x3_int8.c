@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xea34a7ce
+#if CONV3X3_INT8_HEADER_ID != 0x2fc11ee3
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -114,6 +114,13 @@ static CONV3X3_INT8_INLINE int32_t conv3x3_int8_spatial_find(const struct conv3x
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static CONV3X3_INT8_INLINE int32_t conv3x3_int8_spatial_first(const struct conv3x3_int8_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static CONV3X3_INT8_INLINE void conv3x3_int8_spatial_walk(const struct conv3x3_int8_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, conv3x3_int8_spatial_taps *copy)
@@ -156,8 +163,7 @@ static CONV3X3_INT8_INLINE void conv3x3_int8_spatial_window(const struct conv3x3
     int32_t begin[4];
 
     if (conv3x3_int8_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * conv3x3_int8_spatial_first(w, begin);
         conv3x3_int8_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         conv3x3_int8_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x7102cbda
+#if CONV_HOST_HEADER_ID != 0x3f37c116
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -115,6 +115,12 @@ static CONV_HOST_INLINE int32_t conv_host_spatial_find(const struct conv_host_sp
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static CONV_HOST_INLINE int32_t conv_host_spatial_first(const struct conv_host_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static CONV_HOST_INLINE void conv_host_spatial_walk(const struct conv_host_spatial *w, const void *x, int32_t is_inside,
     const int32_t *begin, int32_t padding, void *taps, conv_host_spatial_taps *copy)
@@ -157,8 +163,7 @@ static CONV_HOST_INLINE void conv_host_spatial_window(const struct conv_host_spa
     int32_t begin[4];
 
     if (conv_host_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * conv_host_spatial_first(w, begin);
         conv_host_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         conv_host_spatial_walk(w, x, 0, begin, padding, taps, copy);

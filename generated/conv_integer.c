@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x15fc99ec
+#if CONV_INTEGER_HEADER_ID != 0x4ff5c55a
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -97,6 +97,13 @@ static CONV_INTEGER_INLINE int32_t conv_integer_spatial_find(const struct conv_i
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static CONV_INTEGER_INLINE int32_t conv_integer_spatial_first(const struct conv_integer_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static CONV_INTEGER_INLINE void conv_integer_spatial_walk(const struct conv_integer_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, conv_integer_spatial_taps *copy)
@@ -139,8 +146,7 @@ static CONV_INTEGER_INLINE void conv_integer_spatial_window(const struct conv_in
     int32_t begin[4];
 
     if (conv_integer_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * conv_integer_spatial_first(w, begin);
         conv_integer_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         conv_integer_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x782c93d6
+#if CONV_UINT8_NCHW_HEADER_ID != 0x4bd37a8e
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -114,6 +114,13 @@ static CONV_UINT8_NCHW_INLINE int32_t conv_uint8_nchw_spatial_find(const struct 
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static CONV_UINT8_NCHW_INLINE int32_t conv_uint8_nchw_spatial_first(const struct conv_uint8_nchw_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_spatial_walk(const struct conv_uint8_nchw_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, conv_uint8_nchw_spatial_taps *copy)
@@ -156,8 +163,7 @@ static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_spatial_window(const struct c
     int32_t begin[4];
 
     if (conv_uint8_nchw_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * conv_uint8_nchw_spatial_first(w, begin);
         conv_uint8_nchw_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         conv_uint8_nchw_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x018c73a6
+#if DENSE_HOST_HEADER_ID != 0x7cde063a
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -116,6 +116,12 @@ static DENSE_HOST_INLINE int32_t dense_host_spatial_find(const struct dense_host
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static DENSE_HOST_INLINE int32_t dense_host_spatial_first(const struct dense_host_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static DENSE_HOST_INLINE void dense_host_spatial_walk(const struct dense_host_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, dense_host_spatial_taps *copy)
@@ -158,8 +164,7 @@ static DENSE_HOST_INLINE void dense_host_spatial_window(const struct dense_host_
     int32_t begin[4];
 
     if (dense_host_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * dense_host_spatial_first(w, begin);
         dense_host_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         dense_host_spatial_walk(w, x, 0, begin, padding, taps, copy);

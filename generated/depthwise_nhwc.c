@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0xf71a14b7
+#if DEPTHWISE_NHWC_HEADER_ID != 0x6d680471
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -46,10 +46,26 @@
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR
 #endif
 
+#if defined(__GNUC__)
+#define DEPTHWISE_NHWC_SUMMED(sum) __asm__ volatile("" : "+r"(sum)) /* no part of the sum is taken later */
+#else
+#define DEPTHWISE_NHWC_SUMMED(sum)
+#endif
+
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
 #define DEPTHWISE_NHWC_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define DEPTHWISE_NHWC_INLINE DEPTHWISE_NHWC_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define DEPTHWISE_NHWC_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define DEPTHWISE_NHWC_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define DEPTHWISE_NHWC_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -65,6 +81,165 @@ static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_bounded(int32_t value, int32
 static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
+struct depthwise_nhwc_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *depthwise_nhwc_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Finds where on each axis the window of a pixel begins, negative in the padding; whether all is within the image. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_spatial_find(const struct depthwise_nhwc_spatial *w, int32_t pixel,
+    int32_t *begin)
+{
+    int32_t is_inside = 1, inner = 1, outer = w->out[0] * w->out[1] * w->out[2] * w->out[3];
+
+    DEPTHWISE_NHWC_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        const int32_t size = w->out[axis], place = pixel / inner, end = (size - 1) * w->stride[axis];
+        const int32_t room = w->in[axis] - (w->kernel[axis] - 1) * w->dilation[axis] - 1;
+
+        outer /= size;
+        begin[axis] = (size == 1 ? 0 : outer > 1 ? place % size : place) * w->stride[axis] - w->pad[axis];
+        is_inside = is_inside != 0 && room >= 0 /* as an unsigned number, a negative one is too large */
+            && ((w->pad[axis] == 0 && end <= room) || (uint32_t)begin[axis] <= (uint32_t)room);
+        inner *= size;
+    }
+    return is_inside;
+}
+
+/* The place in memory of a window's first element. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_spatial_first(const struct depthwise_nhwc_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
+/* Elements from there to a tap. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_spatial_offset(const struct depthwise_nhwc_spatial *w, int32_t tap)
+{
+    int32_t place = 0;
+
+    DEPTHWISE_NHWC_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        place += tap % w->kernel[axis] * w->dilation[axis] * w->step[axis];
+        tap /= w->kernel[axis];
+    }
+    return place;
+}
+
+/* The taps of a window, which begins there; of one within the image x is the first element. */
+static DEPTHWISE_NHWC_INLINE void depthwise_nhwc_spatial_walk(const struct depthwise_nhwc_spatial *w, const void *x,
+    int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, depthwise_nhwc_spatial_taps *copy)
+{
+    const int32_t run = is_inside != 0 ? w->row : w->pixel, columns = w->kernel[3] * w->pixel / run;
+    const int32_t count = run > 3 ? run : 1; /* up to three without a loop */
+
+    for (int32_t c = 0; c < w->planes; c++) {
+        for (int32_t i = 0; i < w->kernel[0]; i++) {
+            for (int32_t j = 0; j < w->kernel[1]; j++) {
+                for (int32_t k = 0; k < w->kernel[2]; k++) {
+                    for (int32_t l = 0; l < columns; l++) {
+                        const int32_t tap[4] = {i, j, k, l};
+                        int32_t place = c * w->plane_step, is_outside = 0;
+
+                        DEPTHWISE_NHWC_UNROLLED
+                        for (int32_t axis = 0; axis < 4; axis++) {
+                            const int32_t at = (is_inside != 0 ? 0 : begin[axis]) + tap[axis] * w->dilation[axis];
+
+                            place += at * w->step[axis];
+                            is_outside = is_outside != 0 || (is_inside == 0 && (uint32_t)at >= (uint32_t)w->in[axis]);
+                        }
+                        DEPTHWISE_NHWC_UNROLLED
+                        for (int32_t more = 0; more < run; more += count) {
+                            taps = is_outside != 0 && count > 1
+                                ? copy(x, 0, count, padding, 1, taps)
+                                : copy(x, place + more, count, padding, is_outside != 0 && count == 1, taps);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Filters of single channels, [taps][channels], and the windows of an image with the channels last. */
+struct depthwise_nhwc_channelwise {
+    struct depthwise_nhwc_spatial windows;
+    int32_t channels, taps, weight_bytes;
+    int32_t is_unsigned; /* elements are uint8_t */
+    int32_t is_small;    /* the core has too few registers to add several products at the same time */
+};
+
+/* The sum with the product of an element and weight i. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_channelwise_add(const struct depthwise_nhwc_channelwise *layer,
+    int32_t sum, const void *x, int32_t place, const void *weights, int32_t i)
+{
+    const int element = layer->is_unsigned != 0 ? ((const uint8_t *)x)[place] : ((const int8_t *)x)[place];
+    const int weight = layer->weight_bytes == 1 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i];
+
+    /* A product of bytes fits an int of 16 bits, too. */
+    sum += layer->weight_bytes == 1 ? element * weight : (int32_t)element * weight;
+    if (layer->is_small != 0) {
+        DEPTHWISE_NHWC_SUMMED(sum);
+    }
+    return sum;
+}
+
+/* The sum of channel m: of the window that begins at x, or whose taps are pixels at these pointers. */
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_channelwise_sum(const struct depthwise_nhwc_channelwise *layer,
+    const void *x, const void *const *taps, int32_t m, const void *weights, int32_t bias)
+{
+    int32_t sum = bias;
+
+    DEPTHWISE_NHWC_UNROLLED
+    for (int32_t k = 0; k < layer->taps; k++) {
+        const int32_t place = taps != 0 ? 0 : depthwise_nhwc_spatial_offset(&layer->windows, k);
+
+        sum = depthwise_nhwc_channelwise_add(layer, sum, taps != 0 ? taps[k] : x, place + m, weights,
+            k * layer->channels + m);
+    }
+    return sum;
+}
+
+/* An image and a pixel of what is outside of it. */
+struct depthwise_nhwc_channelwise_image {
+    const uint8_t *x, *padding;
+};
+
+static DEPTHWISE_NHWC_INLINE void *depthwise_nhwc_channelwise_point(
+    const void *image, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps)
+{
+    const struct depthwise_nhwc_channelwise_image *const found = image;
+    const void **const to = taps;
+
+    (void)count, (void)padding;
+    *to = is_outside != 0 ? found->padding : found->x + place;
+    return to + 1;
+}
+
+/* Points at the taps of a window that begins there. */
+static DEPTHWISE_NHWC_INLINE void depthwise_nhwc_channelwise_find(const struct depthwise_nhwc_channelwise *layer,
+    const void *x, const int32_t *begin, const void *padding, const void **taps)
+{
+    const struct depthwise_nhwc_spatial *const w = &layer->windows;
+    const struct depthwise_nhwc_channelwise_image image = {x, padding};
+    /* Where all windows begin alike, as compilers know only here. */
+    const int32_t known[4] = {
+        w->out[0] == 1 ? -w->pad[0] : begin[0],
+        w->out[1] == 1 ? -w->pad[1] : begin[1],
+        w->out[2] == 1 ? -w->pad[2] : begin[2],
+        w->out[3] == 1 ? -w->pad[3] : begin[3],
+    };
+
+    depthwise_nhwc_spatial_walk(w, &image, 0, known, 0, taps, depthwise_nhwc_channelwise_point);
 }
 
 /* depthwise_nhwc_conv1: weights [9 taps][8 channels]. */
@@ -112,98 +287,55 @@ static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc,
     return (int8_t)depthwise_nhwc_bounded(code, -128, 127);
 }
 
+DEPTHWISE_NHWC_CONST_ATTR static const struct depthwise_nhwc_channelwise depthwise_nhwc_conv1_layer = {
+    .windows.planes = 1, .windows.pixel = 1, .windows.row = 1, .windows.x_bytes = 1, .channels = 8, .taps = 9,
+    .weight_bytes = 1, .is_unsigned = 0, .is_small = 0, .windows.in = {1, 1, 10, 10}, .windows.out = {1, 1, 5, 5},
+    .windows.kernel = {1, 1, 3, 3}, .windows.stride = {1, 1, 2, 2}, .windows.dilation = {1, 1, 1, 1},
+    .windows.pad = {0, 0, 0, 0}, .windows.step = {0, 0, 80, 8},
+};
+
 /* All channels of an output whose window lies within the image; x is the window's first pixel. */
 DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restrict out)
 {
-    enum {
-        CHANNELS = 8, Y_CHANNEL = 1,
-        TAP_STEP_HEIGHT = 80, TAP_STEP_WIDTH = 8 /* from tap to tap: dilation times the step of the image */
-    };
-    const int8_t *weights = depthwise_nhwc_conv1_weights;
+    for (int32_t m = 0; m < 8; m++) {
+        const int32_t acc = depthwise_nhwc_channelwise_sum(&depthwise_nhwc_conv1_layer, x, 0, m,
+            depthwise_nhwc_conv1_weights, depthwise_nhwc_conv1_bias[m]);
 
-    for (int32_t m = 0; m < CHANNELS; m++) {
-        int32_t acc = depthwise_nhwc_conv1_bias[m];
-
-        acc += x[m] * weights[m];
-        acc += x[TAP_STEP_WIDTH + m] * weights[CHANNELS + m];
-        acc += x[2 * TAP_STEP_WIDTH + m] * weights[2 * CHANNELS + m];
-        acc += x[TAP_STEP_HEIGHT + m] * weights[3 * CHANNELS + m];
-        acc += x[TAP_STEP_HEIGHT + TAP_STEP_WIDTH + m] * weights[4 * CHANNELS + m];
-        acc += x[TAP_STEP_HEIGHT + 2 * TAP_STEP_WIDTH + m] * weights[5 * CHANNELS + m];
-        acc += x[2 * TAP_STEP_HEIGHT + m] * weights[6 * CHANNELS + m];
-        acc += x[2 * TAP_STEP_HEIGHT + TAP_STEP_WIDTH + m] * weights[7 * CHANNELS + m];
-        acc += x[2 * TAP_STEP_HEIGHT + 2 * TAP_STEP_WIDTH + m] * weights[8 * CHANNELS + m];
-        out[m * Y_CHANNEL] = depthwise_nhwc_conv1_requantize(acc, m);
+        out[m * 1] = depthwise_nhwc_conv1_requantize(acc, m);
     }
 }
 
-/* The same for any output: a pixel of zero points stands for what the window finds beyond the image. */
-DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_border(const int8_t *restrict x, int32_t oy, int32_t ox,
+/* The same for a window that begins anywhere: a pixel of zero points stands for what it finds beyond the image. */
+DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_border(const int8_t *restrict x, const int32_t *begin,
     int8_t *restrict out)
 {
-    enum {
-        IN_HEIGHT = 10, KERNEL_HEIGHT = 3, STRIDE_HEIGHT = 2, DILATION_HEIGHT = 1,
-        PAD_HEIGHT = 0, STEP_HEIGHT = 80,
-        IN_WIDTH = 10, KERNEL_WIDTH = 3, STRIDE_WIDTH = 2, DILATION_WIDTH = 1,
-        PAD_WIDTH = 0, STEP_WIDTH = 8,
-        CHANNELS = 8, TAPS = 9, Y_CHANNEL = 1
-    };
-    const int8_t *weights = depthwise_nhwc_conv1_weights;
-    const int8_t *taps[TAPS];
-    int32_t k = 0;
+    const void *taps[9];
 
-    for (int32_t ky = 0; ky < KERNEL_HEIGHT; ky++) {
-        const int32_t iy = oy * STRIDE_HEIGHT + ky * DILATION_HEIGHT - PAD_HEIGHT;
+    depthwise_nhwc_channelwise_find(&depthwise_nhwc_conv1_layer, x, begin, depthwise_nhwc_conv1_padding, taps);
+    for (int32_t m = 0; m < 8; m++) {
+        const int32_t acc = depthwise_nhwc_channelwise_sum(&depthwise_nhwc_conv1_layer, 0, taps, m,
+            depthwise_nhwc_conv1_weights, depthwise_nhwc_conv1_bias[m]);
 
-        for (int32_t kx = 0; kx < KERNEL_WIDTH; kx++) {
-            const int32_t ix = ox * STRIDE_WIDTH + kx * DILATION_WIDTH - PAD_WIDTH;
-            const int outside = iy < 0 || iy >= IN_HEIGHT || ix < 0 || ix >= IN_WIDTH;
-
-            taps[k++] = outside ? depthwise_nhwc_conv1_padding : x + iy * STEP_HEIGHT + ix * STEP_WIDTH;
-        }
-    }
-
-    for (int32_t m = 0; m < CHANNELS; m++) {
-        int32_t acc = depthwise_nhwc_conv1_bias[m];
-
-        acc += taps[0][m] * weights[m];
-        acc += taps[1][m] * weights[CHANNELS + m];
-        acc += taps[2][m] * weights[2 * CHANNELS + m];
-        acc += taps[3][m] * weights[3 * CHANNELS + m];
-        acc += taps[4][m] * weights[4 * CHANNELS + m];
-        acc += taps[5][m] * weights[5 * CHANNELS + m];
-        acc += taps[6][m] * weights[6 * CHANNELS + m];
-        acc += taps[7][m] * weights[7 * CHANNELS + m];
-        acc += taps[8][m] * weights[8 * CHANNELS + m];
-        out[m * Y_CHANNEL] = depthwise_nhwc_conv1_requantize(acc, m);
+        out[m * 1] = depthwise_nhwc_conv1_requantize(acc, m);
     }
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
 DEPTHWISE_NHWC_CODE_ATTR static void depthwise_nhwc_conv1(const int8_t *x, int8_t *y)
 {
-    enum {
-        STRIDE_HEIGHT = 2, PAD_HEIGHT = 0, STEP_HEIGHT = 80,
-        OUT_WIDTH = 5, STRIDE_WIDTH = 2, PAD_WIDTH = 0, STEP_WIDTH = 8,
-        /* Outputs from INSIDE on and before BEYOND have windows within the image. */
-        INSIDE_HEIGHT = 0, BEYOND_HEIGHT = 4,
-        INSIDE_WIDTH = 0, BEYOND_WIDTH = 4,
-        BATCH = 1, OUT_PIXELS = 25, X_IMAGE = 800, Y_IMAGE = 200, Y_PIXEL = 8
-    };
+    enum { BATCH = 1, OUT_PIXELS = 25, X_IMAGE = 800, Y_IMAGE = 200, Y_PIXEL = 8 };
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel++) {
             int8_t *out = y + n * Y_IMAGE + pixel * Y_PIXEL;
             const int8_t *image = x + n * X_IMAGE;
-            const int32_t oy = pixel / OUT_WIDTH;
-            const int32_t ox = pixel % OUT_WIDTH;
+            int32_t begin[4];
 
-            if (oy >= INSIDE_HEIGHT && oy < BEYOND_HEIGHT && ox >= INSIDE_WIDTH && ox < BEYOND_WIDTH) {
-                image += (oy * STRIDE_HEIGHT - PAD_HEIGHT) * STEP_HEIGHT;
-                image += (ox * STRIDE_WIDTH - PAD_WIDTH) * STEP_WIDTH;
-                depthwise_nhwc_conv1_inside(image, out);
+            if (depthwise_nhwc_spatial_find(&depthwise_nhwc_conv1_layer.windows, pixel, begin) != 0) {
+                depthwise_nhwc_conv1_inside(image
+                    + depthwise_nhwc_spatial_first(&depthwise_nhwc_conv1_layer.windows, begin), out);
             } else {
-                depthwise_nhwc_conv1_border(image, oy, ox, out);
+                depthwise_nhwc_conv1_border(image, begin, out);
             }
         }
     }

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xeb153a15
+#if DYNAMIC_HEADER_ID != 0x4962dc6e
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -290,6 +290,12 @@ static DYNAMIC_INLINE int32_t dynamic_spatial_find(const struct dynamic_spatial 
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static DYNAMIC_INLINE int32_t dynamic_spatial_first(const struct dynamic_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static DYNAMIC_INLINE void dynamic_spatial_walk(const struct dynamic_spatial *w, const void *x, int32_t is_inside,
     const int32_t *begin, int32_t padding, void *taps, dynamic_spatial_taps *copy)
@@ -332,8 +338,7 @@ static DYNAMIC_INLINE void dynamic_spatial_window(const struct dynamic_spatial *
     int32_t begin[4];
 
     if (dynamic_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * dynamic_spatial_first(w, begin);
         dynamic_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         dynamic_spatial_walk(w, x, 0, begin, padding, taps, copy);

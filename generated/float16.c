@@ -17,7 +17,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0x1041e5bc
+#if FLOAT16_HEADER_ID != 0xe93fc6d5
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -321,6 +321,12 @@ static FLOAT16_INLINE int32_t float16_spatial_find(const struct float16_spatial 
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static FLOAT16_INLINE int32_t float16_spatial_first(const struct float16_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static FLOAT16_INLINE void float16_spatial_walk(const struct float16_spatial *w, const void *x, int32_t is_inside,
     const int32_t *begin, int32_t padding, void *taps, float16_spatial_taps *copy)
@@ -363,8 +369,7 @@ static FLOAT16_INLINE void float16_spatial_window(const struct float16_spatial *
     int32_t begin[4];
 
     if (float16_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * float16_spatial_first(w, begin);
         float16_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         float16_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -10,7 +10,7 @@
  */
 #include "float_nhwc.h"
 
-#if FLOAT_NHWC_HEADER_ID != 0x798de4c4
+#if FLOAT_NHWC_HEADER_ID != 0x320f2525
 #error "float_nhwc.h was not generated together with this file"
 #endif
 
@@ -128,6 +128,12 @@ static FLOAT_NHWC_INLINE int32_t float_nhwc_spatial_find(const struct float_nhwc
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static FLOAT_NHWC_INLINE int32_t float_nhwc_spatial_first(const struct float_nhwc_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static FLOAT_NHWC_INLINE void float_nhwc_spatial_walk(const struct float_nhwc_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, float_nhwc_spatial_taps *copy)
@@ -170,8 +176,7 @@ static FLOAT_NHWC_INLINE void float_nhwc_spatial_window(const struct float_nhwc_
     int32_t begin[4];
 
     if (float_nhwc_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * float_nhwc_spatial_first(w, begin);
         float_nhwc_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         float_nhwc_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -17,7 +17,7 @@
  */
 
 /* float_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_NHWC_HEADER_ID 0x798de4c4
+#define FLOAT_NHWC_HEADER_ID 0x320f2525
 
 /* What is in an image can be traced by these. */
 #define FLOAT_NHWC_QCGEN_VERSION "0.1.0"

@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x7faf96f2
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x2f4e9928
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -247,6 +247,13 @@ static MEAN_OF_FLOAT_ROWS_INLINE int32_t mean_of_float_rows_spatial_find(const s
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static MEAN_OF_FLOAT_ROWS_INLINE int32_t mean_of_float_rows_spatial_first(const struct mean_of_float_rows_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_spatial_walk(const struct mean_of_float_rows_spatial *w,
     const void *x, int32_t is_inside, const int32_t *begin, int32_t padding, void *taps,
@@ -290,8 +297,7 @@ static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_spatial_window(const st
     int32_t begin[4];
 
     if (mean_of_float_rows_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * mean_of_float_rows_spatial_first(w, begin);
         mean_of_float_rows_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         mean_of_float_rows_spatial_walk(w, x, 0, begin, padding, taps, copy);

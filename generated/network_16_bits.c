@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x2a92bf16
+#if NETWORK_16_BITS_HEADER_ID != 0xab1e5c0c
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -164,6 +164,13 @@ static NETWORK_16_BITS_INLINE int32_t network_16_bits_spatial_find(const struct 
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_spatial_first(const struct network_16_bits_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_16_BITS_INLINE void network_16_bits_spatial_walk(const struct network_16_bits_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_16_bits_spatial_taps *copy)
@@ -206,8 +213,7 @@ static NETWORK_16_BITS_INLINE void network_16_bits_spatial_window(const struct n
     int32_t begin[4];
 
     if (network_16_bits_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_16_bits_spatial_first(w, begin);
         network_16_bits_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_16_bits_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xe97be7b2
+#if NETWORK_IN_ROWS_HEADER_ID != 0xa5d29d72
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -143,6 +143,13 @@ static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_spatial_find(const struct 
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_spatial_first(const struct network_in_rows_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_IN_ROWS_INLINE void network_in_rows_spatial_walk(const struct network_in_rows_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_in_rows_spatial_taps *copy)
@@ -185,8 +192,7 @@ static NETWORK_IN_ROWS_INLINE void network_in_rows_spatial_window(const struct n
     int32_t begin[4];
 
     if (network_in_rows_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_in_rows_spatial_first(w, begin);
         network_in_rows_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_in_rows_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x4c0fe003
+#if NETWORK_PUSHED_HEADER_ID != 0x69631765
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -144,6 +144,13 @@ static NETWORK_PUSHED_INLINE int32_t network_pushed_spatial_find(const struct ne
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_PUSHED_INLINE int32_t network_pushed_spatial_first(const struct network_pushed_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_PUSHED_INLINE void network_pushed_spatial_walk(const struct network_pushed_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_pushed_spatial_taps *copy)
@@ -186,8 +193,7 @@ static NETWORK_PUSHED_INLINE void network_pushed_spatial_window(const struct net
     int32_t begin[4];
 
     if (network_pushed_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_pushed_spatial_first(w, begin);
         network_pushed_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_pushed_spatial_walk(w, x, 0, begin, padding, taps, copy);

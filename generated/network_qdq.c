@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x1045aba9
+#if NETWORK_QDQ_HEADER_ID != 0xc6cf58d7
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -300,6 +300,12 @@ static NETWORK_QDQ_INLINE int32_t network_qdq_spatial_find(const struct network_
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_QDQ_INLINE int32_t network_qdq_spatial_first(const struct network_qdq_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_QDQ_INLINE void network_qdq_spatial_walk(const struct network_qdq_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_qdq_spatial_taps *copy)
@@ -342,8 +348,7 @@ static NETWORK_QDQ_INLINE void network_qdq_spatial_window(const struct network_q
     int32_t begin[4];
 
     if (network_qdq_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_qdq_spatial_first(w, begin);
         network_qdq_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_qdq_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xda2157f4
+#if NETWORK_QOP_HEADER_ID != 0xa6e9c3d3
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -239,6 +239,12 @@ static NETWORK_QOP_INLINE int32_t network_qop_spatial_find(const struct network_
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_QOP_INLINE int32_t network_qop_spatial_first(const struct network_qop_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_QOP_INLINE void network_qop_spatial_walk(const struct network_qop_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_qop_spatial_taps *copy)
@@ -281,8 +287,7 @@ static NETWORK_QOP_INLINE void network_qop_spatial_window(const struct network_q
     int32_t begin[4];
 
     if (network_qop_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_qop_spatial_first(w, begin);
         network_qop_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_qop_spatial_walk(w, x, 0, begin, padding, taps, copy);

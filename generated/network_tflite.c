@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xa8f88d09
+#if NETWORK_TFLITE_HEADER_ID != 0xb5a953ff
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -162,6 +162,13 @@ static NETWORK_TFLITE_INLINE int32_t network_tflite_spatial_find(const struct ne
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_spatial_first(const struct network_tflite_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_TFLITE_INLINE void network_tflite_spatial_walk(const struct network_tflite_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_tflite_spatial_taps *copy)
@@ -204,8 +211,7 @@ static NETWORK_TFLITE_INLINE void network_tflite_spatial_window(const struct net
     int32_t begin[4];
 
     if (network_tflite_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_tflite_spatial_first(w, begin);
         network_tflite_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_tflite_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xcc1a2c0b
+#if NETWORK_TWICE_HEADER_ID != 0xebaf3379
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -249,6 +249,13 @@ static NETWORK_TWICE_INLINE int32_t network_twice_spatial_find(const struct netw
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static NETWORK_TWICE_INLINE int32_t network_twice_spatial_first(const struct network_twice_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static NETWORK_TWICE_INLINE void network_twice_spatial_walk(const struct network_twice_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, network_twice_spatial_taps *copy)
@@ -291,8 +298,7 @@ static NETWORK_TWICE_INLINE void network_twice_spatial_window(const struct netwo
     int32_t begin[4];
 
     if (network_twice_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * network_twice_spatial_first(w, begin);
         network_twice_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         network_twice_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -15,7 +15,7 @@
  */
 #include "orion_fp16x16.h"
 
-#if ORION_FP16X16_HEADER_ID != 0x0a1b2217
+#if ORION_FP16X16_HEADER_ID != 0x731c13f8
 #error "orion_fp16x16.h was not generated together with this file"
 #endif
 
@@ -102,6 +102,13 @@ static ORION_FP16X16_INLINE int32_t orion_fp16x16_spatial_find(const struct orio
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static ORION_FP16X16_INLINE int32_t orion_fp16x16_spatial_first(const struct orion_fp16x16_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static ORION_FP16X16_INLINE void orion_fp16x16_spatial_walk(const struct orion_fp16x16_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, orion_fp16x16_spatial_taps *copy)
@@ -144,8 +151,7 @@ static ORION_FP16X16_INLINE void orion_fp16x16_spatial_window(const struct orion
     int32_t begin[4];
 
     if (orion_fp16x16_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * orion_fp16x16_spatial_first(w, begin);
         orion_fp16x16_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         orion_fp16x16_spatial_walk(w, x, 0, begin, padding, taps, copy);

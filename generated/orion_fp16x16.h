@@ -17,7 +17,7 @@
  */
 
 /* orion_fp16x16.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_FP16X16_HEADER_ID 0x0a1b2217
+#define ORION_FP16X16_HEADER_ID 0x731c13f8
 
 /* What is in an image can be traced by these. */
 #define ORION_FP16X16_QCGEN_VERSION "0.1.0"

@@ -18,7 +18,7 @@
  */
 #include "orion_status.h"
 
-#if ORION_STATUS_HEADER_ID != 0x94d3cb10
+#if ORION_STATUS_HEADER_ID != 0xd36a243f
 #error "orion_status.h was not generated together with this file"
 #endif
 
@@ -105,6 +105,13 @@ static ORION_STATUS_INLINE int32_t orion_status_spatial_find(const struct orion_
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static ORION_STATUS_INLINE int32_t orion_status_spatial_first(const struct orion_status_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static ORION_STATUS_INLINE void orion_status_spatial_walk(const struct orion_status_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, orion_status_spatial_taps *copy)
@@ -147,8 +154,7 @@ static ORION_STATUS_INLINE void orion_status_spatial_window(const struct orion_s
     int32_t begin[4];
 
     if (orion_status_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * orion_status_spatial_first(w, begin);
         orion_status_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         orion_status_spatial_walk(w, x, 0, begin, padding, taps, copy);

@@ -17,7 +17,7 @@
  */
 
 /* orion_status.c has the same id, a hash of both files: it does not compile with another header. */
-#define ORION_STATUS_HEADER_ID 0x94d3cb10
+#define ORION_STATUS_HEADER_ID 0xd36a243f
 
 /* What is in an image can be traced by these. */
 #define ORION_STATUS_QCGEN_VERSION "0.1.0"

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0xe37d77bb
+#if WEIGHTS_APART_HEADER_ID != 0x1339f9c4
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -181,6 +181,13 @@ static WEIGHTS_APART_INLINE int32_t weights_apart_spatial_find(const struct weig
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static WEIGHTS_APART_INLINE int32_t weights_apart_spatial_first(const struct weights_apart_spatial *w,
+    const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static WEIGHTS_APART_INLINE void weights_apart_spatial_walk(const struct weights_apart_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, weights_apart_spatial_taps *copy)
@@ -223,8 +230,7 @@ static WEIGHTS_APART_INLINE void weights_apart_spatial_window(const struct weigh
     int32_t begin[4];
 
     if (weights_apart_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * weights_apart_spatial_first(w, begin);
         weights_apart_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         weights_apart_spatial_walk(w, x, 0, begin, padding, taps, copy);

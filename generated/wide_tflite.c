@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0xcdec7cfe
+#if WIDE_TFLITE_HEADER_ID != 0x0002a6cf
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -155,6 +155,12 @@ static WIDE_TFLITE_INLINE int32_t wide_tflite_spatial_find(const struct wide_tfl
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static WIDE_TFLITE_INLINE int32_t wide_tflite_spatial_first(const struct wide_tflite_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static WIDE_TFLITE_INLINE void wide_tflite_spatial_walk(const struct wide_tflite_spatial *w, const void *x,
     int32_t is_inside, const int32_t *begin, int32_t padding, void *taps, wide_tflite_spatial_taps *copy)
@@ -197,8 +203,7 @@ static WIDE_TFLITE_INLINE void wide_tflite_spatial_window(const struct wide_tfli
     int32_t begin[4];
 
     if (wide_tflite_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * wide_tflite_spatial_first(w, begin);
         wide_tflite_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         wide_tflite_spatial_walk(w, x, 0, begin, padding, taps, copy);

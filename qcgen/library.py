@@ -53,6 +53,7 @@ FILES = (
     "mve_pools.h",
     "bilinear.h",
     "scalar.h",
+    "channelwise.h",
     "scalar_sums.h",
     "scalar_dense.h",
     "scalar_windows.h",

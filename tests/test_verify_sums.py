@@ -149,7 +149,7 @@ MUTANTS = {
         "conv3x3_int8", "library/spatial.h", "(uint32_t)at >= ", "(uint32_t)at > ",
     ),
     "the border of a depthwise window": (
-        "depthwise_nhwc", "kernels/portable/conditions.c.jinja", ">= IN_{{ a.label }}", "> IN_{{ a.label }}",
+        "depthwise_nhwc", "library/spatial.h", "(uint32_t)at >= ", "(uint32_t)at > ",
     ),
     "a Winograd transform": (
         "winograd_cortex_m3", "library/scalar_winograd.h", "c[1] - c[3], c[3]", "c[3] - c[1], c[3]",

@@ -91,30 +91,6 @@ def any_inside(spatial: tuple[Axis, ...]) -> bool:
     return all(axis.inside_begin < axis.inside_end for axis in spatial)
 
 
-def output_numbers(spatial: tuple[Axis, ...]) -> tuple[str, ...]:
-    """The enumerators, a line for each axis, for output positions and the first elements of windows in the image."""
-    places = any_inside(spatial)
-    lines = (
-        ([f"OUT_{axis.label} = {axis.output}"] if number else [])
-        + ([f"{name}_{axis.label} = {value}" for name, value in _first_tap(axis)] if places else [])
-        for number, axis in enumerate(spatial)
-    )
-    return tuple(", ".join(line) for line in lines if line)
-
-
-def _first_tap(axis: Axis) -> tuple[tuple[str, int], ...]:
-    return ("STRIDE", axis.stride), ("PAD", axis.pad), ("STEP", axis.step)
-
-
-def inside_numbers(spatial: tuple[Axis, ...]) -> tuple[str, ...]:
-    """The enumerators, a line for each axis, that tell windows within the image; none where all windows are alike."""
-    if not (any_inside(spatial) and any_at_border(spatial)):
-        return ()
-    return tuple(
-        f"INSIDE_{axis.label} = {axis.inside_begin}, BEYOND_{axis.label} = {axis.inside_end}" for axis in spatial
-    )
-
-
 @dataclass(frozen=True)
 class PlaneAxis:
     """One axis of the image; rank 1 has a height of one."""

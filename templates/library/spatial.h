@@ -34,6 +34,25 @@ static QCGEN_INLINE int32_t qcgen_spatial_find(const struct qcgen_spatial *w, in
     return is_inside;
 }
 
+/* The place in memory of a window's first element. */
+static QCGEN_INLINE int32_t qcgen_spatial_first(const struct qcgen_spatial *w, const int32_t *begin)
+{
+    return begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3];
+}
+
+/* Elements from there to a tap. */
+static QCGEN_INLINE int32_t qcgen_spatial_offset(const struct qcgen_spatial *w, int32_t tap)
+{
+    int32_t place = 0;
+
+    QCGEN_UNROLLED
+    for (int32_t axis = 3; axis >= 0; axis--) {
+        place += tap % w->kernel[axis] * w->dilation[axis] * w->step[axis];
+        tap /= w->kernel[axis];
+    }
+    return place;
+}
+
 /* The taps of a window, which begins there; of one within the image x is the first element. */
 static QCGEN_INLINE void qcgen_spatial_walk(const struct qcgen_spatial *w, const void *x, int32_t is_inside,
     const int32_t *begin, int32_t padding, void *taps, qcgen_spatial_taps *copy)
@@ -76,8 +95,7 @@ static QCGEN_INLINE void qcgen_spatial_window(const struct qcgen_spatial *w, con
     int32_t begin[4];
 
     if (qcgen_spatial_find(w, pixel, begin) != 0) {
-        x = (const uint8_t *)x + w->x_bytes
-            * (begin[0] * w->step[0] + begin[1] * w->step[1] + begin[2] * w->step[2] + begin[3] * w->step[3]);
+        x = (const uint8_t *)x + w->x_bytes * qcgen_spatial_first(w, begin);
         qcgen_spatial_walk(w, x, 1, begin, padding, taps, copy);
     } else {
         qcgen_spatial_walk(w, x, 0, begin, padding, taps, copy);

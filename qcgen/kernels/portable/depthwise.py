@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
+from qcgen.ir.plan import C_BYTES
 from qcgen.ir.program import Conv, Operator
-from qcgen.ir.types import Layout
+from qcgen.ir.types import DType, Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
@@ -24,7 +25,7 @@ from qcgen.kernels.reasons import (
     why_taps,
     why_wraps,
 )
-from qcgen.kernels.text import INDENT, counted
+from qcgen.kernels.text import counted
 from qcgen.kernels.windows import (
     Axis,
     Images,
@@ -34,10 +35,9 @@ from qcgen.kernels.windows import (
     any_inside,
     axes,
     images,
-    inside_numbers,
-    output_numbers,
     output_steps,
     plane_axes,
+    spatial_struct,
 )
 
 MAX_TAPS = 64  # written out one by one; larger kernels are rare and served by portable/conv
@@ -55,38 +55,17 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class PixelTap:
-    """Where a tap lies in a window of a channels-last image: a C expression that a channel is added to."""
-
-    offset: str
-
-
-@dataclass(frozen=True)
-class Filters(Context):
-    """What the templates of both kernels use."""
-
-    conv: IntegerConv
-    steps: OutputSteps
-    weight_type: str  # of C
-    cast: str  # before a tap, for products that need more than 16 bits
-
-
-@dataclass(frozen=True)
 class DepthwiseNhwcContext(Context):
     """A depthwise convolution, all channels of a pixel in one loop."""
 
     template: ClassVar[str] = "kernels/portable/depthwise_nhwc.c.jinja"
 
-    filters: Filters
+    conv: IntegerConv
+    steps: OutputSteps
     images: Images
-    taps: tuple[PixelTap, ...]  # of a window, in the order of the weights
-    guarded_count: int  # channels that have a guard band; of no meaning where it is a number of the block
+    layer: Struct
+    guarded_count: int  # channels that have a guard band
     pixels: int  # of an output image
-    tap_steps: str  # enumerators: the distances between taps
-    output_numbers: tuple[str, ...]  # lines of enumerators: see axes.output_numbers
-    inside_numbers: tuple[str, ...]  # and axes.inside_numbers
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first
-    axes_indent: str  # within loops over all of them
     has_border: bool  # some window reaches beyond the image
     has_inside: bool  # some window does not
 
@@ -97,7 +76,10 @@ class DepthwiseNchwContext(Context):
 
     template: ClassVar[str] = "kernels/portable/depthwise_nchw.c.jinja"
 
-    filters: Filters
+    conv: IntegerConv
+    steps: OutputSteps
+    weight_type: str  # of C
+    cast: str  # before a tap, for products that need more than 16 bits
     y_image: int  # from one image to the next, in elements
     taps: tuple[Tap, ...]  # of a window, in the order of the weights
     height: PlaneAxis
@@ -151,36 +133,25 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
         values = np.full(g.in_channels, op.x_zero_point)
         constants.append(Constants("padding", op.x.dtype.c, values, "a pixel outside the image."))
     context = DepthwiseNhwcContext(
-        filters=_filters(op, packed, setting),
+        conv=integer_conv(op, packed),
+        steps=output_steps(g, setting.y_layout),
         images=images(g),
-        taps=_pixel_taps(spatial),
+        layer=_layer(op, packed, spatial, setting),
         guarded_count=0 if setting.is_free else packed.epilogue.guarded.size,
         pixels=prod(g.output),
-        tap_steps=", ".join(f"TAP_STEP_{axis.label} = {axis.tap_step}" for axis in spatial if axis.kernel > 1),
-        output_numbers=output_numbers(spatial),
-        inside_numbers=inside_numbers(spatial),
-        axes=spatial,
-        axes_indent=spatial[-1].indent + INDENT,
         has_border=has_border,
         has_inside=any_inside(spatial),
     )
     scratch = (Scratch(4 * g.out_channels, 4),) if packed.epilogue.output.is_guarded else ()
     constants += [*packed.constants(), *guarded_channels(packed.epilogue)]
     access = in_pixels(op, setting, blocks(prod(g.output), 1), gathers=False)
-    return Prepared(tuple(constants), context, scratch, packed.certificate, access=access)
-
-
-def _pixel_taps(spatial: tuple[Axis, ...]) -> tuple[PixelTap, ...]:
-    """The taps of a window in the order of the weights."""
-    taps = []
-    for place in product(*(range(axis.kernel) for axis in spatial)):
-        steps = [
-            f"{'' if k == 1 else f'{k} * '}TAP_STEP_{axis.label} + "
-            for k, axis in zip(place, spatial, strict=True)
-            if k
-        ]
-        taps.append(PixelTap("".join(steps)))
-    return tuple(taps)
+    folded = {
+        "spatial_find": 1.0 + g.rank,
+        "spatial_first": 1.0,
+        "channelwise_sum": (3.5 if has_border else 3.8) * len(weights),
+    }
+    folded["channelwise_find"] = 1.0 + 12 * g.rank
+    return Prepared(tuple(constants), context, scratch, packed.certificate, access=access, folded=folded)
 
 
 def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
@@ -196,7 +167,11 @@ def prepare_nchw(op: Operator, setting: Setting) -> Prepared:
     block, is_guarded = _row_block(width.output, len(taps), setting), packed.epilogue.output.is_guarded
     meaning = f"weights {counted(g.out_channels, 'channel')}{counted(len(taps), 'tap')}{packed.weights_remark}."
     context = DepthwiseNchwContext(
-        filters=_filters(op, packed, setting),
+        conv=integer_conv(op, packed),
+        steps=output_steps(g, setting.y_layout),
+        weight_type=packed.weights_type,
+        # Products of bytes fit an int of 16 bits, too.
+        cast="(int32_t)" if packed.weights_type == "int16_t" else "",
         y_image=images(g).y_image,
         taps=taps,
         height=height,
@@ -239,14 +214,15 @@ def _row_block(width: int, taps: int, setting: Setting) -> int:
     return min(fitting, key=rough_cost)
 
 
-def _filters(op: Conv, packed: Packed, setting: Setting) -> Filters:
-    return Filters(
-        conv=integer_conv(op, packed),
-        steps=output_steps(op.geometry, setting.y_layout),
-        weight_type=packed.weights_type,
-        # Products of bytes fit an int of 16 bits, too.
-        cast="(int32_t)" if packed.weights_type == "int16_t" else "",
-    )
+def _layer(op: Conv, packed: Packed, spatial: tuple[Axis, ...], setting: Setting) -> Struct:
+    """What the library knows of filters and of the image with these axes."""
+    windows = spatial_struct(spatial, {"planes": 1, "pixel": 1, "row": 1, "x_bytes": 1})
+    numbers = {f"windows.{name}": value for name, value in windows.numbers.items()}
+    numbers |= {"channels": op.geometry.in_channels, "taps": prod(op.geometry.kernel)}
+    numbers |= {"weight_bytes": C_BYTES[packed.weights_type], "is_unsigned": int(op.x.dtype is DType.UINT8)}
+    numbers["is_small"] = int(setting.target.is_small)
+    arrays = {f"windows.{name}": values for name, values in windows.arrays.items()}
+    return Struct("channelwise", (), numbers, arrays=arrays)
 
 
 DEPTHWISE_NHWC = Kernel("portable/depthwise_nhwc", DepthwiseNhwcContext, frozenset(), why_not_nhwc, prepare_nhwc)

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xfd25e7e3
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x74eb09c8
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -60,16 +60,6 @@ struct depthwise_cortex_m55_arena_behind {
 #define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_CORTEX_M55_NOINLINE DEPTHWISE_CORTEX_M55_CODE_ATTR
-#endif
-
-#if defined(__clang__)
-/* no copy for each layer */
-#define DEPTHWISE_CORTEX_M55_SHARED DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline))
-#elif defined(__GNUC__)
-/* no copy for each layer */
-#define DEPTHWISE_CORTEX_M55_SHARED DEPTHWISE_CORTEX_M55_CODE_ATTR __attribute__((noinline, noclone))
-#else
-#define DEPTHWISE_CORTEX_M55_SHARED DEPTHWISE_CORTEX_M55_CODE_ATTR
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -313,6 +303,14 @@ static DEPTHWISE_CORTEX_M55_INLINE int32_t depthwise_cortex_m55_mve_dot(
 }
 #endif
 
+/* A node's functions: lines of four accumulators; their codes; how close to a tie; stores exact codes from m on. */
+typedef depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_scaled(depthwise_cortex_m55_mve_s32 acc,
+    depthwise_cortex_m55_mve_s32 multiplier, depthwise_cortex_m55_mve_s32 offset);
+typedef depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_codes(depthwise_cortex_m55_mve_s32 scaled);
+typedef uint32_t depthwise_cortex_m55_mve_closeness(uint32_t so_far, depthwise_cortex_m55_mve_s32 scaled);
+typedef void depthwise_cortex_m55_mve_exact(const void *own, depthwise_cortex_m55_mve_s32 acc, int32_t m, int32_t count,
+    void *out);
+
 /* Rows of an image, or of a kernel, of which four at a time are interleaved: a word holds one channel of four pixels,
    one below the other. Four such words, of neighbouring pixels, are a window of 4 x 4 taps. */
 struct depthwise_cortex_m55_mve_rows {
@@ -365,14 +363,30 @@ static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_rows_s8(
 #define DEPTHWISE_CORTEX_M55_MVE_MOVED(words) 0
 #endif
 
-/* Moves on to the next windows, so many words further on: the sums of their products with weights of four channels. */
+/* How windows lie on the columns, and what the output step needs behind the initial accumulators of four channels. */
+struct depthwise_cortex_m55_mve_quads {
+    struct depthwise_cortex_m55_mve_rows rows;
+    int32_t channels, lanes, y_bytes, out_rows, out_columns; /* lanes: of a vector, four or all channels */
+    int32_t band, row_stride, stride, dilation; /* rows of outputs on the same columns; words to windows and columns */
+    int32_t groups, words, parts, has_offsets; /* of windows: fours of rows, their words, of columns; of each channel */
+    uint32_t guarded, limit; /* where bits of guard bands are; how close to a tie sums need the exact function */
+};
+
+/* What moves on to the next windows and sums their products, and what moves four channels' weights to lower rows. */
+typedef depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_sums_at(
+    const struct depthwise_cortex_m55_mve_quads *quads, depthwise_cortex_m55_mve_at *at,
+    const depthwise_cortex_m55_mve_s8 *taps, const int8_t *weights);
+typedef void depthwise_cortex_m55_mve_lowered(depthwise_cortex_m55_mve_s8 *taps, int32_t rows);
+
+/* Moves on to the next windows, `stride` words further on: sums of their products with the taps of four channels. */
 static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex_m55_mve_next(
-    depthwise_cortex_m55_mve_at *at, int32_t stride, depthwise_cortex_m55_mve_s8 weights0,
-    depthwise_cortex_m55_mve_s8 weights1, depthwise_cortex_m55_mve_s8 weights2, depthwise_cortex_m55_mve_s8 weights3)
+    const struct depthwise_cortex_m55_mve_quads *quads, depthwise_cortex_m55_mve_at *at,
+    const depthwise_cortex_m55_mve_s8 *taps, const int8_t *weights)
 {
     depthwise_cortex_m55_mve_s32 sums;
 
-    *at = DEPTHWISE_CORTEX_M55_MVE_MOVED(stride) > 0 ? *at : depthwise_cortex_m55_mve_ahead(*at, stride);
+    (void)weights;
+    *at = DEPTHWISE_CORTEX_M55_MVE_MOVED(quads->stride) > 0 ? *at : depthwise_cortex_m55_mve_ahead(*at, quads->stride);
 #if DEPTHWISE_CORTEX_M55_MVE
     int32_t sum0, sum1, sum2, sum3;
 
@@ -383,16 +397,54 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
                      "vldrw.u32 %q0, [%q5, #12]\n\tvmladav.s8 %4, %q0, %q9\n\t"
                      "vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
                      : "=&w"(sums), "=&Te"(sum0), "=&Te"(sum1), "=&Te"(sum2), "=&Te"(sum3), "+&w"(*at)
-                     : "w"(weights0), "w"(weights1), "w"(weights2), "w"(weights3),
-                       "i"(DEPTHWISE_CORTEX_M55_MVE_MOVED(stride))
+                     : "w"(taps[0]), "w"(taps[1]), "w"(taps[2]), "w"(taps[3]),
+                       "i"(DEPTHWISE_CORTEX_M55_MVE_MOVED(quads->stride))
                      : "memory");
 #else
-    sums.lane[0] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 0), weights0);
-    sums.lane[1] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 1), weights1);
-    sums.lane[2] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 2), weights2);
-    sums.lane[3] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 3), weights3);
+    sums.lane[0] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 0), taps[0]);
+    sums.lane[1] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 1), taps[1]);
+    sums.lane[2] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 2), taps[2]);
+    sums.lane[3] = depthwise_cortex_m55_mve_dot(0, DEPTHWISE_CORTEX_M55_MVE_GATHER(*at, 3), taps[3]);
 #endif
     return sums;
+}
+
+/* Four channels of `count` rows of outputs. */
+static DEPTHWISE_CORTEX_M55_INLINE void depthwise_cortex_m55_mve_quad_codes(
+    const struct depthwise_cortex_m55_mve_quads *quads, depthwise_cortex_m55_mve_sums_at *sums_at,
+    depthwise_cortex_m55_mve_lowered *lower, depthwise_cortex_m55_mve_scaled *scaled,
+    depthwise_cortex_m55_mve_codes *codes, const int32_t *columns, const int8_t *weights, const int32_t *parameters,
+    int32_t count, int8_t *out)
+{
+    const int is_own = quads->has_offsets;
+#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__) /* offsets are loaded early, so registers run out */
+    const int is_kept = !is_own || quads->groups * quads->parts > 1;
+#else
+    const int is_kept = 1;
+#endif
+    const depthwise_cortex_m55_mve_s32 bias = depthwise_cortex_m55_mve_load(parameters),
+        common = depthwise_cortex_m55_mve_load(parameters + 4);
+    depthwise_cortex_m55_mve_s8 taps[4] = { depthwise_cortex_m55_mve_load_s8(weights),
+        depthwise_cortex_m55_mve_load_s8(weights + 16), depthwise_cortex_m55_mve_load_s8(weights + 32),
+        depthwise_cortex_m55_mve_load_s8(weights + 48) };
+    depthwise_cortex_m55_mve_at at = depthwise_cortex_m55_mve_addresses(columns, -quads->stride, quads->dilation);
+
+    for (int32_t i = 0; i < (quads->out_rows % quads->band > 0 ? count : quads->band); i++) {
+        for (int32_t ox = 0; ox < quads->out_columns; ox++) {
+            const depthwise_cortex_m55_mve_s32 sums = sums_at(quads, &at, taps, weights);
+            const depthwise_cortex_m55_mve_s32 acc =
+                depthwise_cortex_m55_mve_add(sums, is_kept ? bias : depthwise_cortex_m55_mve_load(parameters));
+            const depthwise_cortex_m55_mve_s32 factor = is_own ? depthwise_cortex_m55_mve_load(parameters + 4) : common;
+            const depthwise_cortex_m55_mve_s32 offset = is_own ? depthwise_cortex_m55_mve_load(parameters + 8) : common;
+
+            depthwise_cortex_m55_mve_store_bytes(out, codes(scaled(acc, factor, offset)), quads->lanes);
+            out += quads->channels;
+        }
+        if (lower) {
+            lower(taps, quads->row_stride);
+            at = depthwise_cortex_m55_mve_ahead(at, -quads->out_columns * quads->stride);
+        }
+    }
 }
 
 /*
@@ -442,42 +494,25 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
     return depthwise_cortex_m55_mve_saturate_s8(scaled);
 }
 
-DEPTHWISE_CORTEX_M55_CONST_ATTR static const struct depthwise_cortex_m55_mve_rows depthwise_cortex_m55_conv1_rows = {
-    .bytes = 80, .step = 16, .row = 80, .apart = 1, .left = 0, .other = -128, .count = 10,
+DEPTHWISE_CORTEX_M55_CONST_ATTR static const struct depthwise_cortex_m55_mve_quads depthwise_cortex_m55_conv1_quads = {
+    .rows.bytes = 80, .rows.step = 16, .rows.row = 80, .rows.apart = 1, .rows.other = -128, .rows.count = 10,
+    .channels = 8, .lanes = 4, .y_bytes = 1, .out_rows = 5, .out_columns = 5, .band = 1, .row_stride = 2, .stride = 16,
+    .dilation = 8, .groups = 1, .words = 99, .parts = 1, .has_offsets = 1,
 };
 
 /* Four channels of a row of outputs. */
-DEPTHWISE_CORTEX_M55_SHARED static void depthwise_cortex_m55_conv1_quad(
-    const int32_t *columns, const int8_t *weights, const int32_t *parameters,
-    int8_t *out)
+DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1_quad(const int32_t *columns, const int8_t *weights,
+    const int32_t *parameters, int8_t *out)
 {
-    enum { CHANNELS = 8, OUT_WIDTH = 5, COLUMN = 8, STRIDE = 2 * COLUMN, DILATION = 1 * COLUMN };
-    const depthwise_cortex_m55_mve_s8 weights0 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 0);
-    const depthwise_cortex_m55_mve_s8 weights1 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 1);
-    const depthwise_cortex_m55_mve_s8 weights2 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 2);
-    const depthwise_cortex_m55_mve_s8 weights3 = depthwise_cortex_m55_mve_load_s8(weights + 16 * 3);
-    const depthwise_cortex_m55_mve_s32 bias = depthwise_cortex_m55_mve_load(parameters);
-    depthwise_cortex_m55_mve_at at = depthwise_cortex_m55_mve_addresses(columns, -STRIDE, DILATION);
-
-    for (int32_t ox = 0; ox < OUT_WIDTH; ox++) {
-        const depthwise_cortex_m55_mve_s32 sums =
-            depthwise_cortex_m55_mve_next(&at, STRIDE, weights0, weights1, weights2, weights3);
-        const depthwise_cortex_m55_mve_s32 acc = depthwise_cortex_m55_mve_add(sums, bias);
-        const depthwise_cortex_m55_mve_s32 multiplier = depthwise_cortex_m55_mve_load(parameters + 4);
-        const depthwise_cortex_m55_mve_s32 offset = depthwise_cortex_m55_mve_load(parameters + 8);
-        const depthwise_cortex_m55_mve_s32 scaled = depthwise_cortex_m55_conv1_scaled(acc, multiplier, offset);
-
-        depthwise_cortex_m55_mve_store_bytes(out, depthwise_cortex_m55_conv1_codes(scaled), 4);
-        out += CHANNELS;
-    }
+    depthwise_cortex_m55_mve_quad_codes(&depthwise_cortex_m55_conv1_quads, depthwise_cortex_m55_mve_next, 0,
+        depthwise_cortex_m55_conv1_scaled, depthwise_cortex_m55_conv1_codes, columns, weights, parameters, 1, out);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 2x2, padding 0x0 to 1x1, 8 groups. */
 DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1(const int8_t *x, int8_t *y, int32_t *columns)
 {
     enum {
-        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8,
-        OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS, STRIDE = 2, PAD = 0,
+        BATCH = 1, X_IMAGE = 800, Y_IMAGE = 200, CHANNELS = 8, OUT_HEIGHT = 5, OUT_ROW = 5 * CHANNELS, STRIDE = 2,
         BLOCK = 8, BAND = 1 /* channels that are interleaved at a time; rows of outputs that the same columns serve */
     };
 
@@ -488,13 +523,12 @@ DEPTHWISE_CORTEX_M55_NOINLINE static void depthwise_cortex_m55_conv1(const int8_
                 const int32_t *parameters = depthwise_cortex_m55_conv1_parameters + 12 * (block / 4);
                 const int8_t *weights = depthwise_cortex_m55_conv1_weights + 64 * (block / 4);
 
-                depthwise_cortex_m55_mve_rows_s8(&depthwise_cortex_m55_conv1_rows, x + n * X_IMAGE + block,
-                    oy * STRIDE - PAD, depthwise_cortex_m55_conv1_padding, columns);
+                depthwise_cortex_m55_mve_rows_s8(&depthwise_cortex_m55_conv1_quads.rows, x + n * X_IMAGE + block,
+                    oy * STRIDE, depthwise_cortex_m55_conv1_padding, columns);
                 for (int32_t m = block; m < block + BLOCK; m += 4) {
-                    const int32_t *const at = columns + (m - block);
                     int8_t *const out = y + n * Y_IMAGE + oy * OUT_ROW + m;
 
-                    depthwise_cortex_m55_conv1_quad(at, weights, parameters, out);
+                    depthwise_cortex_m55_conv1_quad(columns + (m - block), weights, parameters, out);
                     weights += 64;
                     parameters += 12;
                 }

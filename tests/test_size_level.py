@@ -28,7 +28,6 @@ ABOVE: dict[tuple[str, str], Mapping[str, float]] = {
     ("cortex-m3", "digits, int8"): {"scalar/depthwise": 1.07},
     ("cortex-m3", "keyword spotting"): {"scalar/depthwise": 1.07},
     ("cortex-m4", "digits, int8"): {"arm_dsp/depthwise_direct": 1.08},
-    ("cortex-m55", "keyword spotting"): {"arm_mve/depthwise": 1.09},
     ("rv32imc", "digits, int8"): {"portable/global_average_pool": 1.06},
     ("rv32imc", "keyword spotting"): {"scalar/dense": 1.08},
 }

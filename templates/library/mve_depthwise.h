@@ -7,6 +7,7 @@
 #include <string.h>
 #include "compiler.h"
 #include "helium.h"
+#include "mve_blocks.h"
 #include "mve_rows.h"
 
 /* Copies so many pixels, sixteen channels of each or all if these are fewer. */
@@ -71,13 +72,28 @@ QCGEN_SHARED static void qcgen_mve_kernel_of(const struct qcgen_mve_kernel *kern
 #define QCGEN_MVE_MOVED(words) 0
 #endif
 
-/* Moves on to the next windows, so many words further on: the sums of their products with weights of four channels. */
-static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_next(qcgen_mve_at *at, int32_t stride, qcgen_mve_s8 weights0,
-    qcgen_mve_s8 weights1, qcgen_mve_s8 weights2, qcgen_mve_s8 weights3)
+/* How windows lie on the columns, and what the output step needs behind the initial accumulators of four channels. */
+struct qcgen_mve_quads {
+    struct qcgen_mve_rows rows;
+    int32_t channels, lanes, y_bytes, out_rows, out_columns; /* lanes: of a vector, four or all channels */
+    int32_t band, row_stride, stride, dilation; /* rows of outputs on the same columns; words to windows and columns */
+    int32_t groups, words, parts, has_offsets; /* of windows: fours of rows, their words, of columns; of each channel */
+    uint32_t guarded, limit; /* where bits of guard bands are; how close to a tie sums need the exact function */
+};
+
+/* What moves on to the next windows and sums their products, and what moves four channels' weights to lower rows. */
+typedef qcgen_mve_s32 qcgen_mve_sums_at(
+    const struct qcgen_mve_quads *quads, qcgen_mve_at *at, const qcgen_mve_s8 *taps, const int8_t *weights);
+typedef void qcgen_mve_lowered(qcgen_mve_s8 *taps, int32_t rows);
+
+/* Moves on to the next windows, `stride` words further on: sums of their products with the taps of four channels. */
+static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_next(
+    const struct qcgen_mve_quads *quads, qcgen_mve_at *at, const qcgen_mve_s8 *taps, const int8_t *weights)
 {
     qcgen_mve_s32 sums;
 
-    *at = QCGEN_MVE_MOVED(stride) > 0 ? *at : qcgen_mve_ahead(*at, stride);
+    (void)weights;
+    *at = QCGEN_MVE_MOVED(quads->stride) > 0 ? *at : qcgen_mve_ahead(*at, quads->stride);
 #if QCGEN_MVE
     int32_t sum0, sum1, sum2, sum3;
 
@@ -88,40 +104,126 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_next(qcgen_mve_at *at, int32_t strid
                      "vldrw.u32 %q0, [%q5, #12]\n\tvmladav.s8 %4, %q0, %q9\n\t"
                      "vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
                      : "=&w"(sums), "=&Te"(sum0), "=&Te"(sum1), "=&Te"(sum2), "=&Te"(sum3), "+&w"(*at)
-                     : "w"(weights0), "w"(weights1), "w"(weights2), "w"(weights3),
-                       "i"(QCGEN_MVE_MOVED(stride))
+                     : "w"(taps[0]), "w"(taps[1]), "w"(taps[2]), "w"(taps[3]),
+                       "i"(QCGEN_MVE_MOVED(quads->stride))
                      : "memory");
 #else
-    sums.lane[0] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 0), weights0);
-    sums.lane[1] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 1), weights1);
-    sums.lane[2] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 2), weights2);
-    sums.lane[3] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 3), weights3);
+    sums.lane[0] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 0), taps[0]);
+    sums.lane[1] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 1), taps[1]);
+    sums.lane[2] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 2), taps[2]);
+    sums.lane[3] = qcgen_mve_dot(0, QCGEN_MVE_GATHER(*at, 3), taps[3]);
 #endif
     return sums;
 }
 
-/* How windows of several vectors lie on their columns: groups of four rows, each so many words, and parts of four
-   columns. */
-struct qcgen_mve_window {
-    int32_t groups, words, parts;
-    int32_t stride, dilation; /* words to the next window, to the next column of taps */
-};
-
-/* The same for such windows, whose weights do not stay in registers. */
+/* The same for windows of several vectors, whose weights do not stay in registers. */
 static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_next_large(
-    qcgen_mve_at *at, const struct qcgen_mve_window *window, const int8_t *weights)
+    const struct qcgen_mve_quads *quads, qcgen_mve_at *at, const qcgen_mve_s8 *taps, const int8_t *weights)
 {
-    const int32_t part = 4 * window->dilation;
-    qcgen_mve_at tap = qcgen_mve_ahead(*at, window->stride);
+    const int32_t part = 4 * quads->dilation;
+    qcgen_mve_at tap = qcgen_mve_ahead(*at, quads->stride);
     int32_t sums[4] = { 0, 0, 0, 0 };
 
+    (void)taps;
     *at = tap;
-    for (int32_t i = 0; i < window->groups; i++) {
-        for (int32_t j = 0; j < window->parts; j++) {
+    for (int32_t i = 0; i < quads->groups; i++) {
+        for (int32_t j = 0; j < quads->parts; j++) {
             qcgen_mve_windows(tap, &weights, sums);
             tap = qcgen_mve_ahead(tap, part);
         }
-        tap = qcgen_mve_ahead(tap, window->words - window->parts * part);
+        tap = qcgen_mve_ahead(tap, quads->words - quads->parts * part);
     }
     return qcgen_mve_four(sums[0], sums[1], sums[2], sums[3]);
+}
+
+/* Windows stand so many rows lower in the same words. */
+static QCGEN_INLINE void qcgen_mve_lower_taps(qcgen_mve_s8 *taps, int32_t rows)
+{
+    taps[0] = qcgen_mve_lower(taps[0], rows);
+    taps[1] = qcgen_mve_lower(taps[1], rows);
+    taps[2] = qcgen_mve_lower(taps[2], rows);
+    taps[3] = qcgen_mve_lower(taps[3], rows);
+}
+
+/* Four channels of `count` rows of outputs. */
+static QCGEN_INLINE void qcgen_mve_quad_codes(const struct qcgen_mve_quads *quads, qcgen_mve_sums_at *sums_at,
+    qcgen_mve_lowered *lower, qcgen_mve_scaled *scaled, qcgen_mve_codes *codes, const int32_t *columns,
+    const int8_t *weights, const int32_t *parameters, int32_t count, int8_t *out)
+{
+    const int is_own = quads->has_offsets;
+#if defined(__OPTIMIZE_SIZE__) && !defined(__clang__) /* offsets are loaded early, so registers run out */
+    const int is_kept = !is_own || quads->groups * quads->parts > 1;
+#else
+    const int is_kept = 1;
+#endif
+    const qcgen_mve_s32 bias = qcgen_mve_load(parameters), common = qcgen_mve_load(parameters + 4);
+    qcgen_mve_s8 taps[4] = { qcgen_mve_load_s8(weights), qcgen_mve_load_s8(weights + 16),
+        qcgen_mve_load_s8(weights + 32), qcgen_mve_load_s8(weights + 48) };
+    qcgen_mve_at at = qcgen_mve_addresses(columns, -quads->stride, quads->dilation);
+
+    for (int32_t i = 0; i < (quads->out_rows % quads->band > 0 ? count : quads->band); i++) {
+        for (int32_t ox = 0; ox < quads->out_columns; ox++) {
+            const qcgen_mve_s32 sums = sums_at(quads, &at, taps, weights);
+            const qcgen_mve_s32 acc = qcgen_mve_add(sums, is_kept ? bias : qcgen_mve_load(parameters));
+            const qcgen_mve_s32 factor = is_own ? qcgen_mve_load(parameters + 4) : common;
+            const qcgen_mve_s32 offset = is_own ? qcgen_mve_load(parameters + 8) : common;
+
+            qcgen_mve_store_bytes(out, codes(scaled(acc, factor, offset)), quads->lanes);
+            out += quads->channels;
+        }
+        if (lower) {
+            lower(taps, quads->row_stride);
+            at = qcgen_mve_ahead(at, -quads->out_columns * quads->stride);
+        }
+    }
+}
+
+/* The same if there is no `exact`, but near ties: returns bits of the rows that come near one. Else exact codes: with
+   `closeness` of one row, whose windows stand `down` rows lower in the columns, and only near ties. */
+static QCGEN_INLINE uint32_t qcgen_mve_quad_near_ties(const struct qcgen_mve_quads *quads, const void *own,
+    qcgen_mve_sums_at *sums_at, qcgen_mve_lowered *lower, qcgen_mve_scaled *scaled, qcgen_mve_codes *codes,
+    qcgen_mve_closeness *closeness, qcgen_mve_exact *exact, const int32_t *columns, const int8_t *weights,
+    const int32_t *parameters, int32_t m, int32_t down, int32_t count, void *y)
+{
+    const int32_t rows = closeness && exact ? 1 : quads->out_rows % quads->band > 0 ? count : quads->band;
+    const qcgen_mve_s32 bias = qcgen_mve_load(parameters);
+    qcgen_mve_s8 taps[4] = { qcgen_mve_load_s8(weights), qcgen_mve_load_s8(weights + 16),
+        qcgen_mve_load_s8(weights + 32), qcgen_mve_load_s8(weights + 48) };
+    qcgen_mve_at at = qcgen_mve_addresses(columns, -quads->stride, quads->dilation);
+    int8_t *out = (int8_t *)y;
+    uint32_t near = 0;
+
+    if (lower && down > 0) {
+        lower(taps, down);
+    }
+    for (int32_t i = 0; i < rows; i++) {
+        uint32_t closest = 0;
+
+        for (int32_t ox = 0; ox < quads->out_columns; ox++) {
+            const qcgen_mve_s32 sums = sums_at(quads, &at, taps, weights);
+            const qcgen_mve_s32 acc = qcgen_mve_add(sums, closeness ? qcgen_mve_load(parameters) : bias);
+
+            if (closeness) {
+                const qcgen_mve_s32 factor = qcgen_mve_load(parameters + 4);
+                const qcgen_mve_s32 offset = quads->has_offsets ? qcgen_mve_load(parameters + 8) : factor;
+                const qcgen_mve_s32 lines = scaled(acc, factor, offset);
+                const qcgen_mve_s32 guarded = qcgen_mve_and(lines, qcgen_mve_load(parameters + quads->guarded));
+
+                closest = closeness(exact ? 0 : closest, guarded);
+                if (!exact) {
+                    qcgen_mve_store_bytes(out, codes(lines), quads->lanes);
+                }
+            }
+            if (exact && (!closeness || closest >= quads->limit)) {
+                exact(own, acc, m, quads->lanes, out);
+            }
+            out += quads->channels * quads->y_bytes;
+        }
+        near |= (uint32_t)(closest >= quads->limit) << i;
+        if (lower) {
+            lower(taps, quads->row_stride);
+            at = qcgen_mve_ahead(at, -quads->out_columns * quads->stride);
+        }
+    }
+    return near;
 }

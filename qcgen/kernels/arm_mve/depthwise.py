@@ -21,6 +21,7 @@ from qcgen.kernels.windows import Images, PlaneAxis, images, plane_axes
 
 QUAD = 4  # channels in a vector of sums; rows in a word; taps of a row in a vector
 BLOCK = 16  # bytes in a vector; channels that are interleaved at a time
+QUAD_OPERATIONS = 60.0  # of a function of four channels, of which compilers keep what its layer needs
 ROWS_OPERATIONS = 30.0  # of interleaving four rows, whose numbers compilers fold
 
 
@@ -185,13 +186,9 @@ class InterleavedImage(Context):
     height: PlaneAxis
     width: PlaneAxis
     columns: Columns
-    rows: Struct  # how they are interleaved
-    window: Struct | None  # of several vectors
-    four: range  # the rows of a word, the channels of a vector
     group_rows: int  # from one group of four rows to the next
     outside: int  # the byte outside the image
     is_unsigned: bool  # codes are uint8
-    lanes: int  # channels of a vector
     has_border: bool  # some group of rows does not lie wholly on the image
     has_odd_block: bool  # blocks of sixteen leave channels over: the last one ends with them
     has_odd_band: bool  # bands leave rows over
@@ -216,9 +213,9 @@ class DepthwiseContext(Context):
     image: InterleavedImage
     weights: InterleavedWeights
     mve: MveOutput
+    quads: Struct  # how four channels are summed
     padding: int  # the tap outside the image
     parameter_words: int  # of four channels
-    guarded_words: int  # where among them the bits of guard bands are
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -314,17 +311,22 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     if not is_packed:
         quads = -(-columns.column // QUAD)
         scratch += [Scratch(4 * columns.groups * columns.kernel_words, 4), Scratch(quads * columns.quad_bytes, 1)]
+    image = _interleaved_image(op, columns)
     context = DepthwiseContext(
         conv=integer_conv(op, packed),
-        image=_interleaved_image(op, columns),
+        image=image,
         weights=_interleaved_weights(columns, is_packed),
         mve=mve,
         padding=packed.padding,
+        quads=_quads(op, mve, columns, image.outside, constants[1].values.shape[1]),
         parameter_words=constants[1].values.shape[1],
-        guarded_words=constants[1].values.shape[1] - QUAD,
     )
     access = _access(op, setting, columns)
-    folded = {"mve_rows": ROWS_OPERATIONS}
+    folded = {
+        "mve_rows": ROWS_OPERATIONS,
+        "mve_quad_codes": QUAD_OPERATIONS,
+        "mve_quad_near_ties": QUAD_OPERATIONS,
+    }
     return Prepared(constants, context, tuple(scratch), certified(op, packed), access=access, folded=folded)
 
 
@@ -349,13 +351,9 @@ def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
         height=columns.height,
         width=columns.width,
         columns=columns,
-        rows=_rows(columns, outside),
-        window=_window(columns) if columns.is_large else None,
-        four=range(QUAD),
         group_rows=QUAD * columns.height.dilation,
         outside=outside,
         is_unsigned=op.x.dtype is DType.UINT8,
-        lanes=min(QUAD, g.in_channels),
         has_border=not all(columns.inside),
         has_odd_block=g.in_channels > BLOCK and g.in_channels % BLOCK > 0,
         has_odd_band=columns.height.output % columns.band > 0,
@@ -363,29 +361,33 @@ def _interleaved_image(op: Conv, columns: Columns) -> InterleavedImage:
     )
 
 
-def _rows(columns: Columns, outside: int) -> Struct:
+def _quads(op: Conv, mve: MveOutput, columns: Columns, outside: int, words: int) -> Struct:
     height = columns.height
     numbers = {
-        "bytes": columns.bytes,
-        "step": columns.step,
-        "row": columns.row,
-        "apart": height.dilation,
-        "left": columns.left,
-        "other": outside,
-        "count": QUAD * columns.groups if columns.line else height.input,
-    }
-    return Struct("mve_rows", (), numbers)
-
-
-def _window(columns: Columns) -> Struct:
-    numbers = {
+        "rows.bytes": columns.bytes,
+        "rows.step": columns.step,
+        "rows.row": columns.row,
+        "rows.apart": height.dilation,
+        "rows.left": columns.left,
+        "rows.other": outside,
+        "rows.count": QUAD * columns.groups if columns.line else height.input,
+        "channels": columns.channels,
+        "lanes": min(QUAD, columns.channels),
+        "y_bytes": op.y.dtype.bytes,
+        "out_rows": height.output,
+        "out_columns": columns.width.output,
+        "band": columns.band,
+        "row_stride": height.stride,
+        "stride": columns.width.stride * columns.column,
+        "dilation": columns.width.dilation * columns.column,
         "groups": columns.groups,
         "words": columns.words,
         "parts": columns.parts,
-        "stride": columns.width.stride * columns.column,
-        "dilation": columns.width.dilation * columns.column,
+        "has_offsets": int(mve.is_fast and mve.offset is None),
+        "guarded": words - QUAD if mve.limit else 0,
+        "limit": mve.limit,
     }
-    return Struct("mve_window", (), numbers)
+    return Struct("mve_quads", (), {name: number for name, number in numbers.items() if number})
 
 
 def _interleaved_weights(columns: Columns, is_packed: bool) -> InterleavedWeights:

@@ -15,7 +15,7 @@
  */
 #include "dense_cortex_m55.h"
 
-#if DENSE_CORTEX_M55_HEADER_ID != 0x572e99e5
+#if DENSE_CORTEX_M55_HEADER_ID != 0xd5ed2ad3
 #error "dense_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -64,12 +64,6 @@
 #define DENSE_CORTEX_M55_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
 #endif
 
-#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
-#define DENSE_CORTEX_M55_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
-#else
-#define DENSE_CORTEX_M55_OS_INLINE DENSE_CORTEX_M55_CODE_ATTR inline
-#endif
-
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char dense_cortex_m55_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -100,7 +94,7 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_loa
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static DENSE_CORTEX_M55_OS_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
+static DENSE_CORTEX_M55_INLINE int8_t *dense_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -133,48 +127,33 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sum
 {
     int32_t sums[4] = { 0, 0, 0, 0 };
 
-    for (int32_t step = 0; step < steps; step++) {
-        for (int c = 0; c < 4; c++) {
-            for (int i = 0; i < 16; i++) {
-                const int32_t weight = (int8_t)(*weights >> 8 * (i % 4));
+    for (int32_t i = 0; i < 64 * steps; i++) {
+        const int32_t weight = (int8_t)(weights[i / 4] >> 8 * (i % 4)), product = window[i / 64 * 16 + i % 16] * weight;
 
-                sums[c] = (int32_t)((uint32_t)sums[c] + (uint32_t)(window[i] * weight));
-                weights += i % 4 == 3;
-            }
-        }
-        window += 16;
+        sums[i / 16 % 4] = (int32_t)((uint32_t)sums[i / 16 % 4] + (uint32_t)product);
     }
     return dense_cortex_m55_mve_load(sums);
 }
 #endif
 
-#if defined(DENSE_CORTEX_M55_MVE_LOOPS)
 /* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
    in a round of a loop, and the rest behind it; or one after the other. */
 #define DENSE_CORTEX_M55_MVE_LOOPED(step) \
     step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
     "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
 #define DENSE_CORTEX_M55_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
-#endif
 
-#if defined(DENSE_CORTEX_M55_MVE_LOOPS)
 /* Sixteen elements of the window at a times four channels' weights; the registers of sums must be even. */
 #define DENSE_CORTEX_M55_MVE_STEP_ONE(multiply) \
-    "vldrb.8 %q[x], [%[a]], #16\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r0, %q[x], %q[u]\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    multiply ".s8 r2, %q[x], %q[v]\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r4, %q[x], %q[u]\n" \
+    "vldrb.8 %q[x], [%[a]], #16\n" "vldrb.8 %q[u], [%[w]], #16\n" \
+    "vldrb.8 %q[v], [%[w]], #16\n" multiply ".s8 r0, %q[x], %q[u]\n" \
+    "vldrb.8 %q[u], [%[w]], #16\n" multiply ".s8 r2, %q[x], %q[v]\n" \
+    "vldrb.8 %q[v], [%[w]], #16\n" multiply ".s8 r4, %q[x], %q[u]\n" \
     multiply ".s8 r6, %q[x], %q[v]\n"
 
 /* The four sums as the vector x. */
 #define DENSE_CORTEX_M55_MVE_SUMS_ONE \
-    "vmov %q[x][2], %q[x][0], r0, r4\n" \
-    "vmov %q[x][3], %q[x][1], r2, r6"
-#endif
+    "vmov %q[x][2], %q[x][0], r0, r4\n" "vmov %q[x][3], %q[x][1], r2, r6"
 
 /* Sums of the four channels whose weights come next over window a; returns what follows the weights. */
 static DENSE_CORTEX_M55_INLINE const int32_t *dense_cortex_m55_mve_sums_one(int32_t steps, int32_t copies,
@@ -217,13 +196,12 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_add
 #if DENSE_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* The sums of four int32 and one number, modulo 2^32. */
@@ -247,13 +225,12 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sca
 #if DENSE_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* Rounds four int32 to multiples of 2^shift, half up, and divides by it: int16, saturated, in the lower halves of the
@@ -280,13 +257,12 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_mve_sat
 {
 #if DENSE_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
-    return v;
 #else
     for (int i = 0; i < 4; i++) {
         v.lane[i] = v.lane[i] < INT8_MIN ? INT8_MIN : v.lane[i] > INT8_MAX ? INT8_MAX : v.lane[i];
     }
-    return v;
 #endif
+    return v;
 }
 
 /* Stores the lowest bytes of the first `count` lanes. */
@@ -384,6 +360,59 @@ static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_channels(const struct d
     }
 }
 
+/* Sizes by axis, outermost first; of axes that an image lacks, pad and step are 0 and the others 1. A window lies in
+   one piece, with sixteen bytes to every vector: where it does not in the image, it is copied. What a copy has behind
+   its elements meets weights of 0. */
+struct dense_cortex_m55_mve_image {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4], step[4];
+    int32_t channels, are_rows;    /* of a tap; whether taps of a row lie side by side */
+    int32_t last_in_place, bytes;  /* the last place where a window is read, -1 if it is always copied; of a copy */
+    int32_t next;                  /* elements from a window to the next, if that is found with it, else 0 */
+    int32_t pixels, y_pixel;       /* of an output; bytes of one */
+    int32_t images, x_image;       /* and elements from one to the next */
+};
+
+/* Copies `count` elements as int8; returns what follows them. */
+typedef int8_t *dense_cortex_m55_mve_copied(int8_t *to, const void *from, int32_t count);
+
+/* A node's functions: find the window of an output pixel; the outputs of two windows, or of a alone. */
+typedef const int8_t *dense_cortex_m55_mve_found(const int8_t *x, int32_t pixel, int32_t padding, int8_t *copy);
+typedef void dense_cortex_m55_mve_outputs(const void *own, const int8_t *a, const int8_t *b, void *y);
+
+/* Finds the window of an output pixel, which is a pixel of the image, or copies it. */
+static DENSE_CORTEX_M55_INLINE const int8_t *dense_cortex_m55_mve_find_pixel(const struct dense_cortex_m55_mve_image *w,
+    const int8_t *x, int32_t pixel, int32_t padding, int8_t *copy, dense_cortex_m55_mve_copied *copied)
+{
+    const int32_t place = pixel * w->channels, is_copied = w->last_in_place < 0 || place > w->last_in_place;
+
+    (void)padding;
+    return is_copied ? copied(copy, x + place, w->channels) - w->channels : x + place;
+}
+
+/* The outputs of all pixels, two at a time; `one` is 0 where none is summed alone. */
+static DENSE_CORTEX_M55_INLINE void dense_cortex_m55_mve_pixels(const void *own,
+    const struct dense_cortex_m55_mve_image *w, dense_cortex_m55_mve_found *found, dense_cortex_m55_mve_outputs *two,
+    dense_cortex_m55_mve_outputs *one, const void *x, int32_t padding, int8_t *copies, void *y)
+{
+    const int32_t last = w->pixels - 1;
+
+    for (int32_t n = 0; n < w->images; n++) {
+        const int8_t *const image = (const int8_t *)x + n * w->x_image;
+        int8_t *const out = (int8_t *)y + n * w->pixels * w->y_pixel;
+
+        for (int32_t i = 0; i <= last - (one != 0); i += 2) {
+            const int32_t pixel = last % 2 == 0 && !one && i == last ? last - 1 : i; /* the last two repeat one */
+            const int8_t *const a = found(image, pixel, padding, copies);
+            const int8_t *const b = w->next > 0 ? a + w->next : found(image, pixel + 1, padding, copies + w->bytes);
+
+            two(own, a, b, out + pixel * w->y_pixel);
+        }
+        if (one) {
+            one(own, found(image, last, padding, copies), 0, out + last * w->y_pixel);
+        }
+    }
+}
+
 /*
  * dense_cortex_m55_conv1: of each block of four channels: weights, four in a word; initial accumulators; multipliers.
  */
@@ -413,25 +442,16 @@ static DENSE_CORTEX_M55_INLINE dense_cortex_m55_mve_s32 dense_cortex_m55_conv1_c
     return dense_cortex_m55_mve_saturate_s8(scaled);
 }
 
-/*
- * The output pixel and four output channels at a time: four sums, to each of which one instruction (VMLADAV) adds
- * sixteen products.
- * For that a window must lie in one piece, with sixteen bytes to every vector: it is copied.
- * Bytes of a copy behind its elements stay 0; they meet weights of 0.
- */
+DENSE_CORTEX_M55_CONST_ATTR static const struct dense_cortex_m55_mve_image dense_cortex_m55_conv1_windows = {
+    .channels = 11, .last_in_place = -1, .bytes = 16, .pixels = 1, .y_pixel = 8, .images = 1,
+};
 
-/* Where the window of an output pixel is read, which may be in a copy. */
-DENSE_CORTEX_M55_CODE_ATTR static const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixel,
-    int8_t *copy)
+/* Finds the 11 elements that an output pixel is computed from. */
+static DENSE_CORTEX_M55_INLINE const int8_t *dense_cortex_m55_conv1_window(const int8_t *x, int32_t pixel,
+    int32_t padding, int8_t *copy)
 {
-    enum {
-        STEP = 11,
-        RUN = 11
-    };
-    const int32_t origin = pixel * STEP;
-
-    dense_cortex_m55_mve_copy_s8(copy, x + origin, RUN);
-    return copy;
+    return dense_cortex_m55_mve_find_pixel(&dense_cortex_m55_conv1_windows, x, pixel, padding, copy,
+        dense_cortex_m55_mve_copy_s8);
 }
 
 DENSE_CORTEX_M55_CONST_ATTR static const struct dense_cortex_m55_mve_blocks dense_cortex_m55_conv1_blocks = {
@@ -439,11 +459,12 @@ DENSE_CORTEX_M55_CONST_ATTR static const struct dense_cortex_m55_mve_blocks dens
 };
 
 /* The outputs of one window. */
-DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(const int8_t *a, int8_t *out)
+DENSE_CORTEX_M55_NOINLINE static void dense_cortex_m55_conv1_channels_one(const void *own, const int8_t *a,
+    const int8_t *b, void *y)
 {
-    dense_cortex_m55_mve_channels(&dense_cortex_m55_conv1_blocks, NULL, dense_cortex_m55_mve_sums_one,
-        dense_cortex_m55_conv1_scaled, dense_cortex_m55_conv1_codes, NULL, NULL, NULL, 0, a, NULL,
-        dense_cortex_m55_conv1_constants, out);
+    dense_cortex_m55_mve_channels(&dense_cortex_m55_conv1_blocks, own, dense_cortex_m55_mve_sums_one,
+        dense_cortex_m55_conv1_scaled, dense_cortex_m55_conv1_codes, NULL, NULL, NULL, 0, a, b,
+        dense_cortex_m55_conv1_constants, y);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
@@ -451,7 +472,8 @@ DENSE_CORTEX_M55_CODE_ATTR static void dense_cortex_m55_conv1(const int8_t *x, i
 {
     int8_t copies[16] = { 0 };
 
-    dense_cortex_m55_conv1_channels_one(dense_cortex_m55_conv1_window(x, 0, copies), y);
+    dense_cortex_m55_mve_pixels(NULL, &dense_cortex_m55_conv1_windows, dense_cortex_m55_conv1_window, NULL,
+        dense_cortex_m55_conv1_channels_one, x, -128, copies, y);
 }
 
 DENSE_CORTEX_M55_CODE_ATTR void dense_cortex_m55_run(const int8_t *x, int8_t *y, void *arena)

@@ -19,7 +19,7 @@
  */
 
 /* dense_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_CORTEX_M55_HEADER_ID 0x572e99e5
+#define DENSE_CORTEX_M55_HEADER_ID 0xd5ed2ad3
 
 /* What is in an image can be traced by these. */
 #define DENSE_CORTEX_M55_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m55.h"
 
-#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0x74eb09c8
+#if DEPTHWISE_CORTEX_M55_HEADER_ID != 0xcd2c4a5c
 #error "depthwise_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -104,13 +104,12 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 #if DEPTHWISE_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* The upper 32 bits of the 64-bit products of four int32 and four others, rounded down (VMULH). */
@@ -120,13 +119,12 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 #if DEPTHWISE_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* Rounds four int32 to multiples of 2^shift, half up, and divides by it: int16, saturated, in the lower halves of the
@@ -154,13 +152,12 @@ static DEPTHWISE_CORTEX_M55_INLINE depthwise_cortex_m55_mve_s32 depthwise_cortex
 {
 #if DEPTHWISE_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
-    return v;
 #else
     for (int i = 0; i < 4; i++) {
         v.lane[i] = v.lane[i] < INT8_MIN ? INT8_MIN : v.lane[i] > INT8_MAX ? INT8_MAX : v.lane[i];
     }
-    return v;
 #endif
+    return v;
 }
 
 /* Stores the lowest bytes of the first `count` lanes. */

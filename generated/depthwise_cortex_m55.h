@@ -19,7 +19,7 @@
  */
 
 /* depthwise_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_CORTEX_M55_HEADER_ID 0x74eb09c8
+#define DEPTHWISE_CORTEX_M55_HEADER_ID 0xcd2c4a5c
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_CORTEX_M55_QCGEN_VERSION "0.1.0"

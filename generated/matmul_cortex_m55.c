@@ -15,7 +15,7 @@
  */
 #include "matmul_cortex_m55.h"
 
-#if MATMUL_CORTEX_M55_HEADER_ID != 0x2acac7bb
+#if MATMUL_CORTEX_M55_HEADER_ID != 0xc7e4c356
 #error "matmul_cortex_m55.h was not generated together with this file"
 #endif
 
@@ -104,7 +104,7 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
+static MATMUL_CORTEX_M55_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -127,27 +127,16 @@ static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_copy_s8(int8_t 
     return end;
 }
 
-/* Stores `value` into `count` bytes, 0 or more; returns what follows them. */
-static MATMUL_CORTEX_M55_OS_INLINE int8_t *matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t count)
+/* Stores `value` into so many bytes, sixteen or more. */
+static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_fill(int8_t *to, int8_t value, int32_t bytes)
 {
-    int8_t *const end = to + count;
-
 #if MATMUL_CORTEX_M55_MVE
-    const int8x16_t v = vdupq_n_s8(value);
-
-    __asm__ volatile(
-        "wlstp.8 lr, %[count], 2f\n"
-        "1:\n\t"
-        "vstrb.8 %q[v], [%[to]], #16\n\t"
-        "letp lr, 1b\n"
-        "2:"
-        : [to] "+r"(to)
-        : [v] "w"(v), [count] "r"(count)
-        : "lr", "memory");
+    for (int32_t i = 0; i < bytes; i += 16) {
+        vstrbq_s8(to + (bytes % 16 == 0 || i + 16 <= bytes ? i : bytes - 16), vdupq_n_s8(value));
+    }
 #else
-    (void)memset(to, value, (size_t)count);
+    (void)memset(to, value, (size_t)bytes);
 #endif
-    return end;
 }
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
@@ -160,55 +149,36 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 {
     int32_t sums[4] = { 0, 0, 0, 0 };
 
-    for (int32_t step = 0; step < steps; step++) {
-        for (int c = 0; c < 4; c++) {
-            for (int i = 0; i < 16; i++) {
-                const int32_t weight = (int8_t)(*weights >> 8 * (i % 4));
+    for (int32_t i = 0; i < 64 * steps; i++) {
+        const int32_t weight = (int8_t)(weights[i / 4] >> 8 * (i % 4)), product = window[i / 64 * 16 + i % 16] * weight;
 
-                sums[c] = (int32_t)((uint32_t)sums[c] + (uint32_t)(window[i] * weight));
-                weights += i % 4 == 3;
-            }
-        }
-        window += 16;
+        sums[i / 16 % 4] = (int32_t)((uint32_t)sums[i / 16 % 4] + (uint32_t)product);
     }
     return matmul_cortex_m55_mve_load(sums);
 }
 #endif
 
-#if defined(MATMUL_CORTEX_M55_MVE_LOOPS)
 /* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
    in a round of a loop, and the rest behind it; or one after the other. */
 #define MATMUL_CORTEX_M55_MVE_LOOPED(step) \
     step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
     "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
 #define MATMUL_CORTEX_M55_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
-#endif
 
-#if defined(MATMUL_CORTEX_M55_MVE_LOOPS)
 /* Sixteen elements of the windows at a and b times four channels' weights. */
 #define MATMUL_CORTEX_M55_MVE_STEP_TWO(multiply) \
-    "vldrb.8 %q[x], [%[a]], #16\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    multiply ".s8 r0, %q[x], %q[u]\n" \
-    "vldrb.8 %q[z], [%[b]], #16\n" \
-    multiply ".s8 r8, %q[z], %q[u]\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r2, %q[x], %q[v]\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    multiply ".s8 r10, %q[z], %q[v]\n" \
-    multiply ".s8 r4, %q[x], %q[u]\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r12, %q[z], %q[u]\n" \
-    multiply ".s8 r6, %q[x], %q[v]\n" \
-    multiply ".s8 lr, %q[z], %q[v]\n"
+    "vldrb.8 %q[x], [%[a]], #16\n" "vldrb.8 %q[u], [%[w]], #16\n" \
+    multiply ".s8 r0, %q[x], %q[u]\n" "vldrb.8 %q[z], [%[b]], #16\n" \
+    multiply ".s8 r8, %q[z], %q[u]\n" "vldrb.8 %q[v], [%[w]], #16\n" \
+    multiply ".s8 r2, %q[x], %q[v]\n" "vldrb.8 %q[u], [%[w]], #16\n" \
+    multiply ".s8 r10, %q[z], %q[v]\n" multiply ".s8 r4, %q[x], %q[u]\n" \
+    "vldrb.8 %q[v], [%[w]], #16\n" multiply ".s8 r12, %q[z], %q[u]\n" \
+    multiply ".s8 r6, %q[x], %q[v]\n" multiply ".s8 lr, %q[z], %q[v]\n"
 
 /* The eight sums as two vectors, x of a and z of b. */
 #define MATMUL_CORTEX_M55_MVE_SUMS_TWO \
-    "vmov %q[x][2], %q[x][0], r0, r4\n" \
-    "vmov %q[x][3], %q[x][1], r2, r6\n" \
-    "vmov %q[z][2], %q[z][0], r8, r12\n" \
-    "vmov %q[z][3], %q[z][1], r10, lr"
-#endif
+    "vmov %q[x][2], %q[x][0], r0, r4\n" "vmov %q[x][3], %q[x][1], r2, r6\n" \
+    "vmov %q[z][2], %q[z][0], r8, r12\n" "vmov %q[z][3], %q[z][1], r10, lr"
 
 /* The same over windows a and b. */
 static MATMUL_CORTEX_M55_INLINE const int32_t *matmul_cortex_m55_mve_sums_two(int32_t steps, int32_t copies,
@@ -252,13 +222,12 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 #if MATMUL_CORTEX_M55_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* The sums of four int32 and one number, modulo 2^32. */
@@ -282,13 +251,12 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 #if MATMUL_CORTEX_M55_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* Four int32 shifted to the right and saturated to int16, in the lower halves of the lanes; shift is 0 to 31. */
@@ -313,13 +281,12 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 {
 #if MATMUL_CORTEX_M55_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
-    return v;
 #else
     for (int i = 0; i < 4; i++) {
         v.lane[i] = v.lane[i] < INT8_MIN ? INT8_MIN : v.lane[i] > INT8_MAX ? INT8_MAX : v.lane[i];
     }
-    return v;
 #endif
+    return v;
 }
 
 /* Stores the lowest bytes of the first `count` lanes. */
@@ -363,6 +330,9 @@ static MATMUL_CORTEX_M55_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_mve_
 typedef const int32_t *matmul_cortex_m55_mve_sums_over(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
     const int32_t *weights, matmul_cortex_m55_mve_s32 *sums_a, matmul_cortex_m55_mve_s32 *sums_b);
 
+/* Copies `count` elements as int8; returns what follows them. */
+typedef int8_t *matmul_cortex_m55_mve_copied(int8_t *to, const void *from, int32_t count);
+
 /* Two matrices of codes and their product. VMLADAV multiplies int8: codes of uint8 are taken less 128. */
 struct matmul_cortex_m55_mve_product {
     int32_t steps, copies;                            /* of sums over the terms, in which zeros fill the last */
@@ -372,9 +342,6 @@ struct matmul_cortex_m55_mve_product {
     int32_t a_is_unsigned, a_zero_point, b_is_unsigned, b_zero_point;
     int32_t start; /* of a sum */
 };
-
-/* Copies a row of a, to have int8 and sixteen bytes for each vector. */
-typedef int8_t *matmul_cortex_m55_mve_copied_row(int8_t *to, const void *from, int32_t count);
 
 /* Stores what becomes of four sums that lie side by side. */
 typedef void matmul_cortex_m55_mve_product_store(void *y, matmul_cortex_m55_mve_s32 sums);
@@ -416,26 +383,25 @@ static MATMUL_CORTEX_M55_OS_INLINE matmul_cortex_m55_mve_s32 matmul_cortex_m55_m
 
 /* A row of a, or of its copy, with zeros behind its terms. */
 static MATMUL_CORTEX_M55_INLINE const int8_t *matmul_cortex_m55_mve_row_of(
-    const struct matmul_cortex_m55_mve_product *p, matmul_cortex_m55_mve_copied_row *copied, const int8_t *a,
-    int32_t row, int8_t *copy)
+    const struct matmul_cortex_m55_mve_product *p, matmul_cortex_m55_mve_copied *copied, const int8_t *a, int32_t row,
+    int8_t *copy)
 {
     const int8_t *const from = a + row * p->a_row;
-    int8_t *end;
 
     if (!copied) {
         return from;
     }
-    end = copied(copy, from, p->terms);
     if (p->terms % 16 > 0) {
-        (void)matmul_cortex_m55_mve_fill(end, 0, 16 * p->steps - p->terms);
+        matmul_cortex_m55_mve_fill(copy + 16 * (p->steps - 1), 0, 16);
     }
+    (void)copied(copy, from, p->terms);
     return copy;
 }
 
 /* The product, two rows of four outputs at a time, or one if there are no more; the last ones repeat some of those
    before them. `words` are four packed columns, what rows add to their sums, and copies of rows. */
 static MATMUL_CORTEX_M55_INLINE void matmul_cortex_m55_mve_product_of(const struct matmul_cortex_m55_mve_product *p,
-    matmul_cortex_m55_mve_sums_over *sums_over, matmul_cortex_m55_mve_copied_row *copied,
+    matmul_cortex_m55_mve_sums_over *sums_over, matmul_cortex_m55_mve_copied *copied,
     matmul_cortex_m55_mve_product_store *store, const void *of, const void *by, void *y, int32_t *words)
 {
     const int8_t *const a = (const int8_t *)of, *const b = (const int8_t *)by;

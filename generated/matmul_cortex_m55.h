@@ -19,7 +19,7 @@
  */
 
 /* matmul_cortex_m55.c has the same id, a hash of both files: it does not compile with another header. */
-#define MATMUL_CORTEX_M55_HEADER_ID 0x2acac7bb
+#define MATMUL_CORTEX_M55_HEADER_ID 0xc7e4c356
 
 /* What is in an image can be traced by these. */
 #define MATMUL_CORTEX_M55_QCGEN_VERSION "0.1.0"

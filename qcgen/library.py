@@ -45,6 +45,7 @@ FILES = (
     "dsp_winograd.h",
     "helium.h",
     "mve_blocks.h",
+    "mve_windows.h",
     "mve_products.h",
     "mve_rows.h",
     "mve_depthwise.h",

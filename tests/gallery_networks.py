@@ -109,6 +109,14 @@ def of_several_sizes() -> ModelProto:
     return n.network(("int8", (1, 16, 3, 3)))
 
 
+def of_windows_and_pixels() -> ModelProto:
+    """A convolution of 3x3 with padding, then one of single pixels."""
+    n = Network()
+    stem = n.qlinear_conv("x", INPUT, "stem", (16, 4, 3, 3), STEM, spread=12, pads=[1, 1, 1, 1])
+    n.qlinear_conv(stem, STEM, "y", (8, 16, 1, 1), BRANCH, spread=12)
+    return n.network(("int8", (1, 4, 8, 8)))
+
+
 def sum_and_mean() -> ModelProto:
     """What a residual network has besides its convolutions, as QOperator nodes."""
     n = Network()

@@ -41,7 +41,7 @@ static QCGEN_INLINE void qcgen_mve_store(int32_t *to, qcgen_mve_s32 v)
 }
 
 /* Copies `count` bytes, 0 or more; returns what follows them. */
-static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_s8(int8_t *to, const void *from, int32_t count)
+static QCGEN_INLINE int8_t *qcgen_mve_copy_s8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -65,7 +65,7 @@ static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_s8(int8_t *to, const void *from, i
 }
 
 /* Copies `count` elements, 0 or more, less 128 each, which brings them to int8; returns what follows them. */
-static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_u8(int8_t *to, const void *from, int32_t count)
+static QCGEN_INLINE int8_t *qcgen_mve_copy_u8(int8_t *to, const void *from, int32_t count)
 {
     int8_t *const end = to + count;
 
@@ -92,27 +92,16 @@ static QCGEN_OS_INLINE int8_t *qcgen_mve_copy_u8(int8_t *to, const void *from, i
     return end;
 }
 
-/* Stores `value` into `count` bytes, 0 or more; returns what follows them. */
-static QCGEN_OS_INLINE int8_t *qcgen_mve_fill(int8_t *to, int8_t value, int32_t count)
+/* Stores `value` into so many bytes, sixteen or more. */
+static QCGEN_INLINE void qcgen_mve_fill(int8_t *to, int8_t value, int32_t bytes)
 {
-    int8_t *const end = to + count;
-
 #if QCGEN_MVE
-    const int8x16_t v = vdupq_n_s8(value);
-
-    __asm__ volatile(
-        "wlstp.8 lr, %[count], 2f\n"
-        "1:\n\t"
-        "vstrb.8 %q[v], [%[to]], #16\n\t"
-        "letp lr, 1b\n"
-        "2:"
-        : [to] "+r"(to)
-        : [v] "w"(v), [count] "r"(count)
-        : "lr", "memory");
+    for (int32_t i = 0; i < bytes; i += 16) {
+        vstrbq_s8(to + (bytes % 16 == 0 || i + 16 <= bytes ? i : bytes - 16), vdupq_n_s8(value));
+    }
 #else
-    (void)memset(to, value, (size_t)count);
+    (void)memset(to, value, (size_t)bytes);
 #endif
-    return end;
 }
 
 /* Sums of four channels over a window: `steps` of 16 elements, each with 16 weights of every channel, four in a word.
@@ -125,48 +114,33 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_sums(
 {
     int32_t sums[4] = { 0, 0, 0, 0 };
 
-    for (int32_t step = 0; step < steps; step++) {
-        for (int c = 0; c < 4; c++) {
-            for (int i = 0; i < 16; i++) {
-                const int32_t weight = (int8_t)(*weights >> 8 * (i % 4));
+    for (int32_t i = 0; i < 64 * steps; i++) {
+        const int32_t weight = (int8_t)(weights[i / 4] >> 8 * (i % 4)), product = window[i / 64 * 16 + i % 16] * weight;
 
-                sums[c] = (int32_t)((uint32_t)sums[c] + (uint32_t)(window[i] * weight));
-                weights += i % 4 == 3;
-            }
-        }
-        window += 16;
+        sums[i / 16 % 4] = (int32_t)((uint32_t)sums[i / 16 % 4] + (uint32_t)product);
     }
     return qcgen_mve_load(sums);
 }
 #endif
 
-#if defined(QCGEN_MVE_LOOPS)
 /* Steps of sums, of which the first starts them ("vmladav"), and the others add to them ("vmladava"): so many `copies`
    in a round of a loop, and the rest behind it; or one after the other. */
 #define QCGEN_MVE_LOOPED(step) \
     step("vmladav") "1:\n.rept %c[copies]\n" step("vmladava") ".endr\n" \
     "subs %[rounds], #1\nbne 1b\n.rept %c[rest]\n" step("vmladava") ".endr\n"
 #define QCGEN_MVE_REPEATED(step) step("vmladav") ".rept %c[more]\n" step("vmladava") ".endr\n"
-#endif
 
-#if defined(QCGEN_MVE_LOOPS)
 /* Sixteen elements of the window at a times four channels' weights; the registers of sums must be even. */
 #define QCGEN_MVE_STEP_ONE(multiply) \
-    "vldrb.8 %q[x], [%[a]], #16\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r0, %q[x], %q[u]\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    multiply ".s8 r2, %q[x], %q[v]\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r4, %q[x], %q[u]\n" \
+    "vldrb.8 %q[x], [%[a]], #16\n" "vldrb.8 %q[u], [%[w]], #16\n" \
+    "vldrb.8 %q[v], [%[w]], #16\n" multiply ".s8 r0, %q[x], %q[u]\n" \
+    "vldrb.8 %q[u], [%[w]], #16\n" multiply ".s8 r2, %q[x], %q[v]\n" \
+    "vldrb.8 %q[v], [%[w]], #16\n" multiply ".s8 r4, %q[x], %q[u]\n" \
     multiply ".s8 r6, %q[x], %q[v]\n"
 
 /* The four sums as the vector x. */
 #define QCGEN_MVE_SUMS_ONE \
-    "vmov %q[x][2], %q[x][0], r0, r4\n" \
-    "vmov %q[x][3], %q[x][1], r2, r6"
-#endif
+    "vmov %q[x][2], %q[x][0], r0, r4\n" "vmov %q[x][3], %q[x][1], r2, r6"
 
 /* Sums of the four channels whose weights come next over window a; returns what follows the weights. */
 static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
@@ -201,31 +175,20 @@ static QCGEN_INLINE const int32_t *qcgen_mve_sums_one(int32_t steps, int32_t cop
 #endif
 }
 
-#if defined(QCGEN_MVE_LOOPS)
 /* Sixteen elements of the windows at a and b times four channels' weights. */
 #define QCGEN_MVE_STEP_TWO(multiply) \
-    "vldrb.8 %q[x], [%[a]], #16\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    multiply ".s8 r0, %q[x], %q[u]\n" \
-    "vldrb.8 %q[z], [%[b]], #16\n" \
-    multiply ".s8 r8, %q[z], %q[u]\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r2, %q[x], %q[v]\n" \
-    "vldrb.8 %q[u], [%[w]], #16\n" \
-    multiply ".s8 r10, %q[z], %q[v]\n" \
-    multiply ".s8 r4, %q[x], %q[u]\n" \
-    "vldrb.8 %q[v], [%[w]], #16\n" \
-    multiply ".s8 r12, %q[z], %q[u]\n" \
-    multiply ".s8 r6, %q[x], %q[v]\n" \
-    multiply ".s8 lr, %q[z], %q[v]\n"
+    "vldrb.8 %q[x], [%[a]], #16\n" "vldrb.8 %q[u], [%[w]], #16\n" \
+    multiply ".s8 r0, %q[x], %q[u]\n" "vldrb.8 %q[z], [%[b]], #16\n" \
+    multiply ".s8 r8, %q[z], %q[u]\n" "vldrb.8 %q[v], [%[w]], #16\n" \
+    multiply ".s8 r2, %q[x], %q[v]\n" "vldrb.8 %q[u], [%[w]], #16\n" \
+    multiply ".s8 r10, %q[z], %q[v]\n" multiply ".s8 r4, %q[x], %q[u]\n" \
+    "vldrb.8 %q[v], [%[w]], #16\n" multiply ".s8 r12, %q[z], %q[u]\n" \
+    multiply ".s8 r6, %q[x], %q[v]\n" multiply ".s8 lr, %q[z], %q[v]\n"
 
 /* The eight sums as two vectors, x of a and z of b. */
 #define QCGEN_MVE_SUMS_TWO \
-    "vmov %q[x][2], %q[x][0], r0, r4\n" \
-    "vmov %q[x][3], %q[x][1], r2, r6\n" \
-    "vmov %q[z][2], %q[z][0], r8, r12\n" \
-    "vmov %q[z][3], %q[z][1], r10, lr"
-#endif
+    "vmov %q[x][2], %q[x][0], r0, r4\n" "vmov %q[x][3], %q[x][1], r2, r6\n" \
+    "vmov %q[z][2], %q[z][0], r8, r12\n" "vmov %q[z][3], %q[z][1], r10, lr"
 
 /* The same over windows a and b. */
 static QCGEN_INLINE const int32_t *qcgen_mve_sums_two(int32_t steps, int32_t copies, const int8_t *a, const int8_t *b,
@@ -268,13 +231,12 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_add(
 #if QCGEN_MVE
     a = vaddq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)((uint32_t)a.lane[i] + (uint32_t)b.lane[i]);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* The sums of four int32 and one number, modulo 2^32. */
@@ -297,13 +259,12 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_scale(
 #if QCGEN_MVE
     a = vmulhq_s32(a, b);
     __asm__("" : "+w"(a)); /* here: gcc -Os computes it behind later loads, for which registers run out */
-    return a;
 #else
     for (int i = 0; i < 4; i++) {
         a.lane[i] = (int32_t)(((int64_t)a.lane[i] * b.lane[i]) >> 32);
     }
-    return a;
 #endif
+    return a;
 }
 
 /* Four int32, each replaced by a number that it is less than. */
@@ -400,13 +361,12 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_saturate_s8(qcgen_mve_s32 v)
 {
 #if QCGEN_MVE
     __asm__("vqmovnb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
-    return v;
 #else
     for (int i = 0; i < 4; i++) {
         v.lane[i] = v.lane[i] < INT8_MIN ? INT8_MIN : v.lane[i] > INT8_MAX ? INT8_MAX : v.lane[i];
     }
-    return v;
 #endif
+    return v;
 }
 
 /* Four int16 in the lower halves of the lanes, saturated to uint8 in the lowest bytes. */
@@ -414,13 +374,12 @@ static QCGEN_INLINE qcgen_mve_s32 qcgen_mve_saturate_u8(qcgen_mve_s32 v)
 {
 #if QCGEN_MVE
     __asm__("vqmovunb.s16 %q0, %q0" : "+w"(v)); /* in place: with the intrinsic gcc copies the vector */
-    return v;
 #else
     for (int i = 0; i < 4; i++) {
         v.lane[i] = v.lane[i] < 0 ? 0 : v.lane[i] > UINT8_MAX ? UINT8_MAX : v.lane[i];
     }
-    return v;
 #endif
+    return v;
 }
 
 /* Stores the lowest bytes of the first `count` lanes. */

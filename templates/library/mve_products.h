@@ -4,6 +4,7 @@
 #include "compiler.h"
 #include "helium.h"
 #include "mve_blocks.h"
+#include "mve_windows.h"
 
 /* Two matrices of codes and their product. VMLADAV multiplies int8: codes of uint8 are taken less 128. */
 struct qcgen_mve_product {
@@ -14,9 +15,6 @@ struct qcgen_mve_product {
     int32_t a_is_unsigned, a_zero_point, b_is_unsigned, b_zero_point;
     int32_t start; /* of a sum */
 };
-
-/* Copies a row of a, to have int8 and sixteen bytes for each vector. */
-typedef int8_t *qcgen_mve_copied_row(int8_t *to, const void *from, int32_t count);
 
 /* Stores what becomes of four sums that lie side by side. */
 typedef void qcgen_mve_product_store(void *y, qcgen_mve_s32 sums);
@@ -57,25 +55,24 @@ static QCGEN_OS_INLINE qcgen_mve_s32 qcgen_mve_packed_columns(
 
 /* A row of a, or of its copy, with zeros behind its terms. */
 static QCGEN_INLINE const int8_t *qcgen_mve_row_of(
-    const struct qcgen_mve_product *p, qcgen_mve_copied_row *copied, const int8_t *a, int32_t row, int8_t *copy)
+    const struct qcgen_mve_product *p, qcgen_mve_copied *copied, const int8_t *a, int32_t row, int8_t *copy)
 {
     const int8_t *const from = a + row * p->a_row;
-    int8_t *end;
 
     if (!copied) {
         return from;
     }
-    end = copied(copy, from, p->terms);
     if (p->terms % 16 > 0) {
-        (void)qcgen_mve_fill(end, 0, 16 * p->steps - p->terms);
+        qcgen_mve_fill(copy + 16 * (p->steps - 1), 0, 16);
     }
+    (void)copied(copy, from, p->terms);
     return copy;
 }
 
 /* The product, two rows of four outputs at a time, or one if there are no more; the last ones repeat some of those
    before them. `words` are four packed columns, what rows add to their sums, and copies of rows. */
 static QCGEN_INLINE void qcgen_mve_product_of(const struct qcgen_mve_product *p, qcgen_mve_sums_over *sums_over,
-    qcgen_mve_copied_row *copied, qcgen_mve_product_store *store, const void *of, const void *by, void *y,
+    qcgen_mve_copied *copied, qcgen_mve_product_store *store, const void *of, const void *by, void *y,
     int32_t *words)
 {
     const int8_t *const a = (const int8_t *)of, *const b = (const int8_t *)by;

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xc29b9f96
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xf238bc82
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -360,6 +360,15 @@ static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_next_channel(co
     }
 }
 
+/* Tiles of pixels, as many along each axis as there are points: one where the kernel has one tap. */
+struct network_within_flash_dsp_tiles {
+    int32_t rows, columns, in_channels, is_planar; /* of the image; its channels may come first */
+    int32_t channels; /* up to a multiple of four: bytes of a pixel, words of a point */
+    int32_t row_points, column_points, row_dilation, column_dilation;
+    int32_t outside;                 /* an element outside the image: the zero point */
+    int32_t pair_offset, value_bias; /* make elements 0 to 255, and keep values at points from being negative */
+};
+
 /* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
 static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_evaluate_6(uint32_t *d)
 {
@@ -408,6 +417,63 @@ static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_transform_6(uin
     d[2] = 0 - 4 * (even1 - odd1);
     d[3] = even2 + odd2;
     d[4] = even2 - odd2;
+}
+
+/* Elements of a line of pixels become values at its points. */
+typedef void network_within_flash_dsp_values(uint32_t *d);
+
+/* The factors of a tile of pixels. A word holds two channels, lower + 65536 * upper: sums and multiples of words are
+   right for both if the lower half comes out as 0 to 65535, whatever it is on the way. The bias keeps it so: the lower
+   halves of the last two pixels of both axes get it, from where every value has it once until it is subtracted. */
+static NETWORK_WITHIN_FLASH_INLINE void network_within_flash_dsp_evaluate_tile_s8(
+    const struct network_within_flash_dsp_tiles *tiles, const int8_t *x, int32_t row, uint32_t *halves, int32_t *v,
+    network_within_flash_dsp_values *column_values, network_within_flash_dsp_values *row_values)
+{
+    const int32_t rows = tiles->row_points, columns = tiles->column_points, point = tiles->channels;
+
+    for (int32_t c = 0; c < tiles->channels; c += 4) {
+        for (int32_t j = 0; j < columns; j++) {
+            const int8_t *const pixel = x + j * tiles->channels;
+            const int32_t last = j < columns - 2 ? tiles->pair_offset : tiles->pair_offset + tiles->value_bias;
+            uint32_t d[6];
+
+            NETWORK_WITHIN_FLASH_UNROLLED
+            for (int32_t half = 0; half < 2; half++) {
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t i = 0; i < rows; i++) {
+                    const int32_t word = network_within_flash_dsp_load_word(pixel + i * row);
+                    const int32_t offset = i < rows - 2 ? tiles->pair_offset : last;
+
+                    d[i] = (uint32_t)(half ? network_within_flash_dsp_add_odd_s8(offset, word)
+                        : network_within_flash_dsp_add_even_s8(offset, word));
+                }
+                column_values(d);
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t i = 0; i < rows; i++) {
+                    halves[(half * rows + i) * columns + j] = d[i];
+                }
+            }
+        }
+        for (int32_t half = 0; half < 2; half++) {
+            for (int32_t i = 0; i < rows; i++) {
+                const uint32_t *const row_points = halves + (half * rows + i) * columns;
+                int32_t *const factors = v + i * columns * point + 2 * half;
+                uint32_t d[6];
+
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t j = 0; j < columns; j++) {
+                    d[j] = row_points[j];
+                }
+                row_values(d);
+                NETWORK_WITHIN_FLASH_UNROLLED
+                for (int32_t j = 0; j < columns; j++) {
+                    factors[j * point] = network_within_flash_dsp_sub((int32_t)d[j], tiles->value_bias);
+                }
+            }
+        }
+        x += 4;
+        v += 4;
+    }
 }
 
 /* Of the weights of four input channels numbers half and half + 2, as lower + 65536 * upper; bytes are 128 larger. */
@@ -528,66 +594,16 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static inline int8_t network_within_flash_stem_co
     return (int8_t)network_within_flash_dsp_saturate_s8(network_within_flash_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
-/* Bytes of a pixel, and words of one of the 36 points. */
-enum { network_within_flash_stem_STEP = 8, network_within_flash_stem_POINT = 8 };
+/* network_within_flash_stem: the tiles of pixels. */
+NETWORK_WITHIN_FLASH_CONST_ATTR static const struct network_within_flash_dsp_tiles network_within_flash_stem_tiles = {
+    .channels = 8, .row_points = 6, .column_points = 6, .pair_offset = 0x00800080, .value_bias = 12750
+};
 
-/*
- * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
- * multiples of words are right for both if the lower half comes out as 0 to 65535, whatever it is on the way. OFFSET
- * makes elements 0 to 255. BIAS, added to the lower half of the last four pixels, from where every value gets it
- * once, keeps that from being negative, and is subtracted in the end.
- */
 NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_evaluate(
     const int8_t *x, int32_t row, uint32_t *halves, int32_t *v)
 {
-    enum {
-        CHANNELS = 8, STEP = network_within_flash_stem_STEP, POINT = network_within_flash_stem_POINT,
-        OFFSET = 0x00800080, BIAS = 12750, ROWS = 6, COLUMNS = 6
-    };
-
-    for (int32_t c = 0; c < CHANNELS; c += 4) {
-        for (int32_t j = 0; j < COLUMNS; j++) {
-            const int8_t *const pixel = x + j * STEP;
-            const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
-            uint32_t d[6];
-
-            NETWORK_WITHIN_FLASH_UNROLLED
-            for (int32_t half = 0; half < 2; half++) {
-                NETWORK_WITHIN_FLASH_UNROLLED
-                for (int32_t i = 0; i < ROWS; i++) {
-                    const int32_t word = network_within_flash_dsp_load_word(pixel + i * row);
-                    const int32_t offset = i < ROWS - 2 ? OFFSET : last;
-
-                    d[i] = (uint32_t)(half ? network_within_flash_dsp_add_odd_s8(offset, word)
-                        : network_within_flash_dsp_add_even_s8(offset, word));
-                }
-                network_within_flash_dsp_evaluate_6(d);
-                NETWORK_WITHIN_FLASH_UNROLLED
-                for (int32_t i = 0; i < ROWS; i++) {
-                    halves[(half * ROWS + i) * COLUMNS + j] = d[i];
-                }
-            }
-        }
-        for (int32_t half = 0; half < 2; half++) {
-            for (int32_t i = 0; i < ROWS; i++) {
-                const uint32_t *const row_points = halves + (half * ROWS + i) * COLUMNS;
-                int32_t *const factors = v + i * COLUMNS * POINT + 2 * half;
-                uint32_t d[6];
-
-                NETWORK_WITHIN_FLASH_UNROLLED
-                for (int32_t j = 0; j < COLUMNS; j++) {
-                    d[j] = row_points[j];
-                }
-                network_within_flash_dsp_evaluate_6(d);
-                NETWORK_WITHIN_FLASH_UNROLLED
-                for (int32_t j = 0; j < COLUMNS; j++) {
-                    factors[j * POINT] = network_within_flash_dsp_sub((int32_t)d[j], BIAS);
-                }
-            }
-        }
-        x += 4;
-        v += 4;
-    }
+    network_within_flash_dsp_evaluate_tile_s8(&network_within_flash_stem_tiles, x, row, halves, v,
+        network_within_flash_dsp_evaluate_6, network_within_flash_dsp_evaluate_6);
 }
 
 /* Transforms the weights of 4 output channels: [points][pairs of input channels][output channels]. */
@@ -700,21 +716,11 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_stem_outputs4(
     }
 }
 
-/* network_within_flash_stem: the factors of the tile whose first output is (oy, ox). */
-NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem_tile(const int8_t *x, int32_t oy, int32_t ox,
-    uint32_t *halves, int32_t *v)
-{
-    enum { IN_WIDTH = 10, IN_CHANNELS = 8, PAD_HEIGHT = 0, PAD_WIDTH = 0 };
-    const int32_t iy = oy - PAD_HEIGHT, ix = ox - PAD_WIDTH;
-
-    network_within_flash_stem_evaluate(x + (iy * IN_WIDTH + ix) * IN_CHANNELS, IN_WIDTH * IN_CHANNELS, halves, v);
-}
-
 /* network_within_flash_stem: the outputs of a group of tiles from their factors. */
 NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem_group_of_tiles(
     const int32_t *v, uint32_t *sums, int32_t *weights, int8_t *const *places)
 {
-    enum { PAIRS = 2, FACTORS = 36 * network_within_flash_stem_POINT }; /* words of two tiles */
+    enum { PAIRS = 2, FACTORS = 36 * 8 }; /* words of two tiles */
     const uint8_t *bytes = network_within_flash_stem_weights;
 
     for (int32_t m = 0; m < 8; m += 4) {
@@ -733,7 +739,7 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem(const int8_
     enum {
         BATCH = 1, X_IMAGE = 800, Y_IMAGE = 512,
         OUT_HEIGHT = 8, OUT_WIDTH = 8, OUT_CHANNELS = 8, TILE_HEIGHT = 4, TILE_WIDTH = 4,
-        GROUP = 4, FACTORS = 36 * network_within_flash_stem_POINT
+        GROUP = 4, FACTORS = 36 * 8
     };
     int8_t *places[4];
     int32_t held = 0;
@@ -746,7 +752,8 @@ NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_stem(const int8_
             for (int32_t j = 0; j < OUT_WIDTH; j += TILE_WIDTH) {
                 const int32_t ox = j < OUT_WIDTH - TILE_WIDTH ? j : OUT_WIDTH - TILE_WIDTH;
 
-                network_within_flash_stem_tile(x + n * X_IMAGE, oy, ox, sums, v + held / 2 * FACTORS + held % 2);
+                network_within_flash_stem_evaluate(x + n * X_IMAGE + (oy * 10 + ox) * 8, 10 * 8, sums,
+                    v + held / 2 * FACTORS + held % 2);
                 places[held] = y + n * Y_IMAGE + (oy * OUT_WIDTH + ox) * OUT_CHANNELS;
                 held++;
                 if (held == GROUP) {

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m4.h"
 
-#if WINOGRAD_CORTEX_M4_HEADER_ID != 0xc97a13d4
+#if WINOGRAD_CORTEX_M4_HEADER_ID != 0x7b65ca64
 #error "winograd_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -229,6 +229,15 @@ static WINOGRAD_CORTEX_M4_INLINE int32_t winograd_cortex_m4_dsp_saturate_s8(int3
 #endif
 }
 
+/* Tiles of pixels, as many along each axis as there are points: one where the kernel has one tap. */
+struct winograd_cortex_m4_dsp_tiles {
+    int32_t rows, columns, in_channels, is_planar; /* of the image; its channels may come first */
+    int32_t channels; /* up to a multiple of four: bytes of a pixel, words of a point */
+    int32_t row_points, column_points, row_dilation, column_dilation;
+    int32_t outside;                 /* an element outside the image: the zero point */
+    int32_t pair_offset, value_bias; /* make elements 0 to 255, and keep values at points from being negative */
+};
+
 /* Six neighbours on an axis become what the weights' values at 0, 1, -1, 2, -2 and infinity are multiplied with. */
 static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_evaluate_6(uint32_t *d)
 {
@@ -261,6 +270,63 @@ static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_interpolate_6(uint3
         t[4] = even1 + (even2 << 4);
     }
     t[outputs - 1] += t[5] << 1;
+}
+
+/* Elements of a line of pixels become values at its points. */
+typedef void winograd_cortex_m4_dsp_values(uint32_t *d);
+
+/* The factors of a tile of pixels. A word holds two channels, lower + 65536 * upper: sums and multiples of words are
+   right for both if the lower half comes out as 0 to 65535, whatever it is on the way. The bias keeps it so: the lower
+   halves of the last two pixels of both axes get it, from where every value has it once until it is subtracted. */
+static WINOGRAD_CORTEX_M4_INLINE void winograd_cortex_m4_dsp_evaluate_tile_s8(
+    const struct winograd_cortex_m4_dsp_tiles *tiles, const int8_t *x, int32_t row, uint32_t *halves, int32_t *v,
+    winograd_cortex_m4_dsp_values *column_values, winograd_cortex_m4_dsp_values *row_values)
+{
+    const int32_t rows = tiles->row_points, columns = tiles->column_points, point = tiles->channels;
+
+    for (int32_t c = 0; c < tiles->channels; c += 4) {
+        for (int32_t j = 0; j < columns; j++) {
+            const int8_t *const pixel = x + j * tiles->channels;
+            const int32_t last = j < columns - 2 ? tiles->pair_offset : tiles->pair_offset + tiles->value_bias;
+            uint32_t d[6];
+
+            WINOGRAD_CORTEX_M4_UNROLLED
+            for (int32_t half = 0; half < 2; half++) {
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t i = 0; i < rows; i++) {
+                    const int32_t word = winograd_cortex_m4_dsp_load_word(pixel + i * row);
+                    const int32_t offset = i < rows - 2 ? tiles->pair_offset : last;
+
+                    d[i] = (uint32_t)(half ? winograd_cortex_m4_dsp_add_odd_s8(offset, word)
+                        : winograd_cortex_m4_dsp_add_even_s8(offset, word));
+                }
+                column_values(d);
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t i = 0; i < rows; i++) {
+                    halves[(half * rows + i) * columns + j] = d[i];
+                }
+            }
+        }
+        for (int32_t half = 0; half < 2; half++) {
+            for (int32_t i = 0; i < rows; i++) {
+                const uint32_t *const row_points = halves + (half * rows + i) * columns;
+                int32_t *const factors = v + i * columns * point + 2 * half;
+                uint32_t d[6];
+
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t j = 0; j < columns; j++) {
+                    d[j] = row_points[j];
+                }
+                row_values(d);
+                WINOGRAD_CORTEX_M4_UNROLLED
+                for (int32_t j = 0; j < columns; j++) {
+                    factors[j * point] = winograd_cortex_m4_dsp_sub((int32_t)d[j], tiles->value_bias);
+                }
+            }
+        }
+        x += 4;
+        v += 4;
+    }
 }
 
 /* Adds the products of a pair of two tiles with the weights of 1, 2 or 4 output channels, or begins with them. */
@@ -354,66 +420,16 @@ WINOGRAD_CORTEX_M4_CODE_ATTR static inline int8_t winograd_cortex_m4_conv1_code(
     return (int8_t)winograd_cortex_m4_dsp_saturate_s8(winograd_cortex_m4_dsp_scale(acc, multiplier, offset) >> 6);
 }
 
-/* Bytes of a pixel, and words of one of the 36 points. */
-enum { winograd_cortex_m4_conv1_STEP = 4, winograd_cortex_m4_conv1_POINT = 4 };
+/* winograd_cortex_m4_conv1: the tiles of pixels. */
+WINOGRAD_CORTEX_M4_CONST_ATTR static const struct winograd_cortex_m4_dsp_tiles winograd_cortex_m4_conv1_tiles = {
+    .channels = 4, .row_points = 6, .column_points = 6, .pair_offset = 0x00800080, .value_bias = 12750
+};
 
-/*
- * The factors of a tile of pixels, 6x6, for all points. A word holds two channels, lower + 65536 * upper: sums and
- * multiples of words are right for both if the lower half comes out as 0 to 65535, whatever it is on the way. OFFSET
- * makes elements 0 to 255. BIAS, added to the lower half of the last four pixels, from where every value gets it
- * once, keeps that from being negative, and is subtracted in the end.
- */
 WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_evaluate(
     const int8_t *x, int32_t row, uint32_t *halves, int32_t *v)
 {
-    enum {
-        CHANNELS = 4, STEP = winograd_cortex_m4_conv1_STEP, POINT = winograd_cortex_m4_conv1_POINT,
-        OFFSET = 0x00800080, BIAS = 12750, ROWS = 6, COLUMNS = 6
-    };
-
-    for (int32_t c = 0; c < CHANNELS; c += 4) {
-        for (int32_t j = 0; j < COLUMNS; j++) {
-            const int8_t *const pixel = x + j * STEP;
-            const int32_t last = j < COLUMNS - 2 ? OFFSET : OFFSET + BIAS;
-            uint32_t d[6];
-
-            WINOGRAD_CORTEX_M4_UNROLLED
-            for (int32_t half = 0; half < 2; half++) {
-                WINOGRAD_CORTEX_M4_UNROLLED
-                for (int32_t i = 0; i < ROWS; i++) {
-                    const int32_t word = winograd_cortex_m4_dsp_load_word(pixel + i * row);
-                    const int32_t offset = i < ROWS - 2 ? OFFSET : last;
-
-                    d[i] = (uint32_t)(half ? winograd_cortex_m4_dsp_add_odd_s8(offset, word)
-                        : winograd_cortex_m4_dsp_add_even_s8(offset, word));
-                }
-                winograd_cortex_m4_dsp_evaluate_6(d);
-                WINOGRAD_CORTEX_M4_UNROLLED
-                for (int32_t i = 0; i < ROWS; i++) {
-                    halves[(half * ROWS + i) * COLUMNS + j] = d[i];
-                }
-            }
-        }
-        for (int32_t half = 0; half < 2; half++) {
-            for (int32_t i = 0; i < ROWS; i++) {
-                const uint32_t *const row_points = halves + (half * ROWS + i) * COLUMNS;
-                int32_t *const factors = v + i * COLUMNS * POINT + 2 * half;
-                uint32_t d[6];
-
-                WINOGRAD_CORTEX_M4_UNROLLED
-                for (int32_t j = 0; j < COLUMNS; j++) {
-                    d[j] = row_points[j];
-                }
-                winograd_cortex_m4_dsp_evaluate_6(d);
-                WINOGRAD_CORTEX_M4_UNROLLED
-                for (int32_t j = 0; j < COLUMNS; j++) {
-                    factors[j * POINT] = winograd_cortex_m4_dsp_sub((int32_t)d[j], BIAS);
-                }
-            }
-        }
-        x += 4;
-        v += 4;
-    }
+    winograd_cortex_m4_dsp_evaluate_tile_s8(&winograd_cortex_m4_conv1_tiles, x, row, halves, v,
+        winograd_cortex_m4_dsp_evaluate_6, winograd_cortex_m4_dsp_evaluate_6);
 }
 
 /* The products of two tiles with the weights of 2 output channels, summed over the input channels, at each point. */
@@ -475,16 +491,6 @@ WINOGRAD_CORTEX_M4_NOINLINE static void winograd_cortex_m4_conv1_outputs2(
     }
 }
 
-/* winograd_cortex_m4_conv1: the factors of the tile whose first output is (oy, ox). */
-WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1_tile(const int8_t *x, int32_t oy, int32_t ox,
-    uint32_t *halves, int32_t *v)
-{
-    enum { IN_WIDTH = 10, IN_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0 };
-    const int32_t iy = oy - PAD_HEIGHT, ix = ox - PAD_WIDTH;
-
-    winograd_cortex_m4_conv1_evaluate(x + (iy * IN_WIDTH + ix) * IN_CHANNELS, IN_WIDTH * IN_CHANNELS, halves, v);
-}
-
 /* winograd_cortex_m4_conv1: the outputs of two tiles from their factors. */
 WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1_pair_of_tiles(const int32_t *v, uint32_t *sums,
     int8_t *const *places)
@@ -516,7 +522,7 @@ WINOGRAD_CORTEX_M4_CODE_ATTR static void winograd_cortex_m4_conv1(const int8_t *
             for (int32_t j = 0; j < OUT_WIDTH; j += TILE_WIDTH) {
                 const int32_t ox = j < OUT_WIDTH - TILE_WIDTH ? j : OUT_WIDTH - TILE_WIDTH;
 
-                winograd_cortex_m4_conv1_tile(x + n * X_IMAGE, oy, ox, sums, v + held);
+                winograd_cortex_m4_conv1_evaluate(x + n * X_IMAGE + (oy * 10 + ox) * 4, 10 * 4, sums, v + held);
                 places[held] = y + n * Y_IMAGE + (oy * OUT_WIDTH + ox) * OUT_CHANNELS;
                 held++;
                 if (held == 2) {

@@ -19,7 +19,7 @@
  */
 
 /* winograd_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M4_HEADER_ID 0xc97a13d4
+#define WINOGRAD_CORTEX_M4_HEADER_ID 0x7b65ca64
 
 /* What is in an image can be traced by these. */
 #define WINOGRAD_CORTEX_M4_QCGEN_VERSION "0.1.0"

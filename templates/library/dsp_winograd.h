@@ -1,8 +1,18 @@
 /* Winograd's and Toom-Cook's algorithms along an axis, modulo 2^32, for Cortex-M4, M7 and M33. */
 #pragma once
 #include <stdint.h>
+#include <string.h>
 #include "compiler.h"
 #include "dsp.h"
+
+/* Tiles of pixels, as many along each axis as there are points: one where the kernel has one tap. */
+struct qcgen_dsp_tiles {
+    int32_t rows, columns, in_channels, is_planar; /* of the image; its channels may come first */
+    int32_t channels; /* up to a multiple of four: bytes of a pixel, words of a point */
+    int32_t row_points, column_points, row_dilation, column_dilation;
+    int32_t outside;                 /* an element outside the image: the zero point */
+    int32_t pair_offset, value_bias; /* make elements 0 to 255, and keep values at points from being negative */
+};
 
 /* Four neighbours on an axis become what the weights' values at 0, 1, -1 and infinity are multiplied with. */
 static QCGEN_INLINE void qcgen_dsp_evaluate_4(uint32_t *d)
@@ -87,6 +97,138 @@ static QCGEN_INLINE void qcgen_dsp_transform_6(uint32_t *d, int32_t taps)
     d[2] = 0 - 4 * (even1 - odd1);
     d[3] = even2 + odd2;
     d[4] = even2 - odd2;
+}
+
+/* Elements of a line of pixels become values at its points. */
+typedef void qcgen_dsp_values(uint32_t *d);
+
+/* The factors of a tile of pixels. A word holds two channels, lower + 65536 * upper: sums and multiples of words are
+   right for both if the lower half comes out as 0 to 65535, whatever it is on the way. The bias keeps it so: the lower
+   halves of the last two pixels of both axes get it, from where every value has it once until it is subtracted. */
+static QCGEN_INLINE void qcgen_dsp_evaluate_tile_s8(const struct qcgen_dsp_tiles *tiles, const int8_t *x, int32_t row,
+    uint32_t *halves, int32_t *v, qcgen_dsp_values *column_values, qcgen_dsp_values *row_values)
+{
+    const int32_t rows = tiles->row_points, columns = tiles->column_points, point = tiles->channels;
+
+    for (int32_t c = 0; c < tiles->channels; c += 4) {
+        for (int32_t j = 0; j < columns; j++) {
+            const int8_t *const pixel = x + j * tiles->channels;
+            const int32_t last = j < columns - 2 ? tiles->pair_offset : tiles->pair_offset + tiles->value_bias;
+            uint32_t d[6];
+
+            QCGEN_UNROLLED
+            for (int32_t half = 0; half < 2; half++) {
+                QCGEN_UNROLLED
+                for (int32_t i = 0; i < rows; i++) {
+                    const int32_t word = qcgen_dsp_load_word(pixel + i * row);
+                    const int32_t offset = i < rows - 2 ? tiles->pair_offset : last;
+
+                    d[i] = (uint32_t)(half ? qcgen_dsp_add_odd_s8(offset, word) : qcgen_dsp_add_even_s8(offset, word));
+                }
+                column_values(d);
+                QCGEN_UNROLLED
+                for (int32_t i = 0; i < rows; i++) {
+                    halves[(half * rows + i) * columns + j] = d[i];
+                }
+            }
+        }
+        for (int32_t half = 0; half < 2; half++) {
+            for (int32_t i = 0; i < rows; i++) {
+                const uint32_t *const row_points = halves + (half * rows + i) * columns;
+                int32_t *const factors = v + i * columns * point + 2 * half;
+                uint32_t d[6];
+
+                QCGEN_UNROLLED
+                for (int32_t j = 0; j < columns; j++) {
+                    d[j] = row_points[j];
+                }
+                row_values(d);
+                QCGEN_UNROLLED
+                for (int32_t j = 0; j < columns; j++) {
+                    factors[j * point] = qcgen_dsp_sub((int32_t)d[j], tiles->value_bias);
+                }
+            }
+        }
+        x += 4;
+        v += 4;
+    }
+}
+
+/* The same for a tile that is a line of pixels, `distance` bytes apart; its last two get the bias. */
+static QCGEN_INLINE void qcgen_dsp_evaluate_line_s8(
+    const struct qcgen_dsp_tiles *tiles, const int8_t *x, int32_t distance, int32_t *v, qcgen_dsp_values *values)
+{
+    const int32_t points = tiles->row_points * tiles->column_points, last = tiles->pair_offset + tiles->value_bias;
+
+    for (int32_t c = 0; c < tiles->channels; c += 4) {
+        uint32_t d[6];
+
+        QCGEN_UNROLLED
+        for (int32_t half = 0; half < 2; half++) {
+            QCGEN_UNROLLED
+            for (int32_t i = 0; i < points; i++) {
+                const int32_t word = qcgen_dsp_load_word(x + i * distance);
+                const int32_t offset = i < points - 2 ? tiles->pair_offset : last;
+
+                d[i] = (uint32_t)(half ? qcgen_dsp_add_odd_s8(offset, word) : qcgen_dsp_add_even_s8(offset, word));
+            }
+            values(d);
+            QCGEN_UNROLLED
+            for (int32_t i = 0; i < points; i++) {
+                v[i * tiles->channels + 2 * half] = qcgen_dsp_sub((int32_t)d[i], tiles->value_bias);
+            }
+        }
+        x += 4;
+        v += 4;
+    }
+}
+
+/* Collects the pixels of the tile that starts at pixel (y, x0), whose rows are runs of bytes where they are on the
+   image. */
+static QCGEN_INLINE void qcgen_dsp_gather_runs_s8(
+    const struct qcgen_dsp_tiles *tiles, const int8_t *x, int32_t y, int32_t x0, int8_t *pixels)
+{
+    const int32_t pixel = tiles->channels, row = tiles->column_points * pixel, behind = tiles->columns - x0;
+    const int32_t first = x0 < 0 ? -x0 : 0;
+    const int32_t beyond = behind < tiles->column_points ? behind : tiles->column_points;
+
+    (void)memset(pixels, tiles->outside, (size_t)(tiles->row_points * row));
+    for (int32_t i = 0; i < tiles->row_points; i++) {
+        const int32_t iy = y + i * tiles->row_dilation;
+
+        if (iy >= 0 && iy < tiles->rows && first < beyond) {
+            const int8_t *const run = x + (iy * tiles->columns + x0 + first) * pixel;
+
+            (void)memcpy(pixels + first * pixel, run, (size_t)(beyond - first) * (size_t)pixel);
+        }
+        pixels += row;
+    }
+}
+
+/* The same pixel by pixel: they lie apart, or are no whole number of words. */
+static QCGEN_INLINE void qcgen_dsp_gather_pixels_s8(
+    const struct qcgen_dsp_tiles *tiles, const int8_t *x, int32_t y, int32_t x0, int8_t *pixels)
+{
+    (void)memset(pixels, tiles->outside, (size_t)(tiles->row_points * tiles->column_points * tiles->channels));
+    for (int32_t i = 0; i < tiles->row_points; i++) {
+        const int32_t iy = y + i * tiles->row_dilation;
+
+        for (int32_t j = 0; j < tiles->column_points; j++) {
+            const int32_t ix = x0 + j * tiles->column_dilation;
+
+            if (iy >= 0 && iy < tiles->rows && ix >= 0 && ix < tiles->columns) {
+                for (int32_t c = 0; tiles->is_planar && c < tiles->in_channels; c++) {
+                    pixels[c] = x[(c * tiles->rows + iy) * tiles->columns + ix];
+                }
+                if (!tiles->is_planar) {
+                    const int8_t *const pixel = x + (iy * tiles->columns + ix) * tiles->in_channels;
+
+                    (void)memcpy(pixels, pixel, (size_t)tiles->in_channels);
+                }
+            }
+            pixels += tiles->channels;
+        }
+    }
 }
 
 /* Of the weights of four input channels numbers half and half + 2, as lower + 65536 * upper; bytes are 128 larger. */

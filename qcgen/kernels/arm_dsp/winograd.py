@@ -43,7 +43,6 @@ class TileSteps(Context):
     last_axis: ToomCook  # the algorithm of the last axis that has one
     has_two_axes: bool  # both axes have one that does something
     takes_row: bool  # rows of pixels are combined
-    pixel_distance: str  # between the pixels of that axis, in C
     codes: tuple[tuple[str, str], ...]  # accumulators of its outputs and where their codes go, in C
 
 
@@ -296,7 +295,6 @@ def _tile_steps(tile: Tile) -> TileSteps:
         last_axis=tile.axes[-1],
         has_two_axes=len(tile.axes) == 2,
         takes_row=not tile.height.is_trivial,
-        pixel_distance="row" if tile.width.is_trivial else "STEP",
         codes=_codes(tile),
     )
 

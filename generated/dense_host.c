@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x7cde063a
+#if DENSE_HOST_HEADER_ID != 0x6bb8b62b
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -304,6 +304,117 @@ DENSE_HOST_CODE_ATTR static void dense_host_dot_window(
     }
 }
 
+/* A convolution: windows are copied, then summed for sixteen output channels at a time. */
+struct dense_host_dot_layer {
+    int32_t batch, x_image, y_image;     /* images, and elements from one to the next */
+    int32_t pixels, channels;            /* of an output image, */
+    int32_t y_pixel, y_channel, y_bytes; /* and elements from one to the next, of so many bytes */
+    int32_t taps, window;                /* of a window, and its bytes: whole words; the last ones meet weights of 0 */
+    int32_t block, copied;               /* windows that are summed, and that are copied at a time */
+    int32_t is_corrected;                /* taps are summed, too */
+};
+
+/* Its tables: a window's sum times `correction` joins those of channels; the line may miss codes of those guarded. */
+struct dense_host_dot_tables {
+    const int8_t *weights;
+    const int32_t *starts;
+    const int16_t *correction;
+    const uint16_t *guarded;
+    int32_t guarded_count;
+};
+
+/* The functions of a layer: copies windows, stores the codes of channels of a pixel, or that of one that is guarded. */
+typedef void dense_host_dot_copies(const void *x, int32_t pixel, uint8_t *taps);
+typedef void dense_host_dot_sums_of(
+    const uint8_t *taps, int32_t bytes, const int8_t *weights, const int32_t *starts, int32_t *sums);
+typedef void dense_host_dot_codes(const void *own, const int32_t *sums, int32_t m, int32_t count, void *y);
+typedef void dense_host_dot_exact(const void *own, int32_t acc, int32_t m, void *y);
+
+/* Copies elements that lie side by side as taps, or as many taps of padding. */
+static DENSE_HOST_INLINE void *dense_host_dot_taps_s8(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *to)
+{
+    uint8_t *taps = to;
+
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = (uint8_t)(is_outside != 0 ? padding : ((const int8_t *)x)[place + i] ^ DENSE_HOST_DOT_S8);
+    }
+    return taps;
+}
+
+/* The sum of a window's taps, as 0 to 255. */
+static DENSE_HOST_INLINE int32_t dense_host_dot_total(const uint8_t *taps, int32_t count)
+{
+    int32_t total = 0;
+
+    for (int32_t k = 0; k < count; k++) {
+        total += taps[k] ^ DENSE_HOST_DOT_U8;
+    }
+    return total;
+}
+
+/* The outputs of a block of windows; y is the first one. */
+static DENSE_HOST_INLINE void dense_host_dot_block(const struct dense_host_dot_layer *w,
+    const struct dense_host_dot_tables *t, const uint8_t *taps, const void *own, uint8_t *y,
+    dense_host_dot_sums_of *sum, dense_host_dot_codes *codes, dense_host_dot_exact *exact)
+{
+    const int8_t *weights = t->weights;
+    const int32_t rest = w->channels % 16, pixel = w->y_pixel * w->y_bytes, channel = w->y_channel * w->y_bytes;
+    int32_t totals[8], next = 0;
+
+    for (int32_t i = 0; i < w->block; i++) {
+        totals[i] = w->is_corrected != 0 ? dense_host_dot_total(taps + i * w->window, w->taps) : 0;
+    }
+    for (int32_t m = 0; m < w->channels; m += 16) {
+        uint8_t *const out = y + m * channel;
+        int32_t sums[8 * 16];
+
+        sum(taps, w->window, weights, t->starts + m, sums);
+        weights += 16 * w->window;
+        for (int32_t i = 0; w->is_corrected != 0 && i < w->block; i++) {
+            for (int32_t lane = 0; lane < 16; lane++) {
+                sums[i * 16 + lane] += t->correction[m + lane] * totals[i];
+            }
+        }
+        for (int32_t i = 0; i < w->block; i++) { /* all lanes hold channels, but for the last ones */
+            if (m < w->channels - rest) {
+                codes(own, sums + i * 16, m, 16, out + i * pixel);
+            } else {
+                codes(own, sums + i * 16, m, rest, out + i * pixel);
+            }
+        }
+        for (; next < t->guarded_count && t->guarded[next] < m + 16; next++) {
+            const int32_t lane = t->guarded[next] - m;
+
+            for (int32_t i = 0; i < w->block; i++) {
+                exact(own, sums[i * 16 + lane], m + lane, out + i * pixel + lane * channel);
+            }
+        }
+    }
+}
+
+/* All outputs of a layer. */
+static DENSE_HOST_INLINE void dense_host_dot_outputs(const struct dense_host_dot_layer *w,
+    const struct dense_host_dot_tables *t, const void *x, const void *own, void *y, uint8_t *taps,
+    dense_host_dot_copies *copy, dense_host_dot_sums_of *sum, dense_host_dot_codes *codes, dense_host_dot_exact *exact)
+{
+    for (int32_t n = 0; n < w->batch; n++) {
+        for (int32_t next = 0; next < w->pixels; next += w->block) {
+            /* The last block ends with the image; it may compute some outputs a second time. */
+            const int32_t pixel = next < w->pixels - w->block ? next : w->pixels - w->block;
+
+            for (int32_t i = 0; i < w->block; i += w->copied) {
+                copy((const uint8_t *)x + n * w->x_image, pixel + i, taps + i * w->window);
+                for (int32_t k = w->taps; k < w->window; k++) {
+                    taps[i * w->window + k] = 0;
+                }
+            }
+            dense_host_dot_block(w, t, taps, own, (uint8_t *)y + w->y_bytes * (n * w->y_image + pixel * w->y_pixel),
+                sum, codes, exact);
+        }
+    }
+}
+
 /*
  * dense_host_conv1: weights [8 channels][1 row][1 column][11 input channels], four taps of each of sixteen channels,
  * then the next four.
@@ -350,38 +461,32 @@ static DENSE_HOST_INLINE int8_t dense_host_conv1_requantize(int32_t acc, int32_t
     return (int8_t)dense_host_bounded(code, -128, 127);
 }
 
-/* Copies taps that lie side by side. */
-static DENSE_HOST_INLINE void *dense_host_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
-    int32_t is_outside, void *to)
-{
-    uint8_t *taps = to;
-
-    (void)padding, (void)is_outside; /* no window reaches beyond the image */
-    for (int32_t i = 0; i < count; i++) {
-        *taps++ = (uint8_t)(((const int8_t *)x)[place + i] ^ DENSE_HOST_DOT_S8);
-    }
-    return taps;
-}
-
 DENSE_HOST_CONST_ATTR static const struct dense_host_spatial dense_host_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 11, .row = 11, .x_bytes = 1, .in = { 1, 1, 1, 1 }, .out = { 1, 1, 1, 1 },
-    .kernel = { 1, 1, 1, 1 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
-    .step = { 0, 0, 11, 11 },
+    .planes = 1, .plane_step = 0, .pixel = 11, .row = 11, .x_bytes = 1, .in = {1, 1, 1, 1}, .out = {1, 1, 1, 1},
+    .kernel = {1, 1, 1, 1}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
+    .step = {0, 0, 11, 11},
 };
 
-/* Copies the window of one output pixel, in the order of the weights. */
-DENSE_HOST_NOINLINE static void dense_host_conv1_window(const int8_t *restrict x, int32_t pixel, uint8_t *restrict taps)
+/* Copies the window of a pixel, in the order of the weights. */
+DENSE_HOST_NOINLINE static void dense_host_conv1_copy(const void *restrict x, int32_t pixel, uint8_t *restrict taps)
 {
     dense_host_spatial_window(&dense_host_conv1_windows, x, pixel, DENSE_HOST_DOT_S8 ^ -128, taps,
-        dense_host_conv1_copy);
+        dense_host_dot_taps_s8);
 }
 
-/* The outputs of some channels of a pixel, from m on. */
-static DENSE_HOST_INLINE void dense_host_conv1_codes(const int32_t *restrict sums, int8_t *restrict out, int32_t m,
-    int32_t count)
+DENSE_HOST_CONST_ATTR static const struct dense_host_dot_layer dense_host_conv1_sums = {
+    .batch = 1, .x_image = 11, .y_image = 8, .pixels = 1, .channels = 8, .y_pixel = 8, .y_channel = 1, .y_bytes = 1,
+    .taps = 11, .window = 12, .block = 1, .copied = 1, .is_corrected = 0,
+};
+
+/* Stores the codes of some of a pixel's 8 channels, from m on. */
+static DENSE_HOST_INLINE void dense_host_conv1_codes(const void *own, const int32_t *restrict sums, int32_t m,
+    int32_t count, void *restrict y)
 {
     enum { Y_CHANNEL = 1 };
+    int8_t *const out = y;
 
+    (void)own, (void)m;
     for (int32_t i = 0; i < count; i++) {
         out[i * Y_CHANNEL] = dense_host_conv1_requantize(sums[i], m + i);
     }
@@ -390,30 +495,13 @@ static DENSE_HOST_INLINE void dense_host_conv1_codes(const int32_t *restrict sum
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 DENSE_HOST_CODE_ATTR static void dense_host_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 1, LANES = 16, /* channels that are summed together */
-        TAPS = 11, WINDOW = 12, /* whole words: the taps behind them meet weights of zero */
-        REST = 8, /* channels of the last lanes */
-        Y_PIXEL = 8, Y_CHANNEL = 1
+    const struct dense_host_dot_tables tables = {
+        .weights = dense_host_conv1_weights,
+        .starts = DENSE_HOST_DOT_IS_SIGNED ? dense_host_conv1_signed_bias : dense_host_conv1_bias,
     };
-    const int32_t *const starts = DENSE_HOST_DOT_IS_SIGNED ? dense_host_conv1_signed_bias : dense_host_conv1_bias;
 
-    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 1) {
-        const int8_t *weights = dense_host_conv1_weights;
-
-        dense_host_conv1_window(x, pixel, taps);
-        for (int32_t k = TAPS; k < WINDOW; k++) {
-            taps[k] = 0;
-        }
-        for (int32_t m = 0; m < OUT_CHANNELS; m += LANES) {
-            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t sums[LANES];
-
-            dense_host_dot_window(taps, WINDOW, weights, starts + m, sums);
-            weights += LANES * WINDOW;
-            dense_host_conv1_codes(sums, out, m, REST);
-        }
-    }
+    dense_host_dot_outputs(&dense_host_conv1_sums, &tables, x, 0, y, taps, dense_host_conv1_copy, dense_host_dot_window,
+        dense_host_conv1_codes, 0);
 }
 
 DENSE_HOST_CODE_ATTR void dense_host_run(const int8_t *x, int8_t *y, void *arena)

@@ -17,7 +17,7 @@
  */
 
 /* dense_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_HOST_HEADER_ID 0x7cde063a
+#define DENSE_HOST_HEADER_ID 0x6bb8b62b
 
 /* What is in an image can be traced by these. */
 #define DENSE_HOST_QCGEN_VERSION "0.1.0"

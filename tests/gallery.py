@@ -334,7 +334,7 @@ LAYERS = (
         "conv_host",
         "`--target host`: sixteen channels in the lanes of vectors, for instructions that the compiler's flags choose,"
         " with portable C beside them; eight windows at a time",
-        lambda: conv3x3(20, 6),
+        lambda: conv3x3(8, 6),
         {"layout": "nhwc", "target": "host"},
     ),
     Entry(

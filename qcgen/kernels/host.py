@@ -11,16 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
-from qcgen.ir.types import DType, Layout
+from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
 from qcgen.kernels.epilogue import guarded_channels
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack, unsigned_shift
 from qcgen.kernels.reasons import why_groups, why_not_integer_conv, why_wraps
 from qcgen.kernels.text import counted, describe, window_shape
-from qcgen.kernels.windows import CopyWindow, Images, OutputSteps, copy_window, images, output_steps
+from qcgen.kernels.windows import copy_window, images, output_steps
 
 LANES = 16  # output channels whose sums are taken together: the int32 in 512 bits
 BLOCK = 8  # windows at a time: as many sums hide how long an instruction takes
@@ -36,23 +36,12 @@ class ConvContext(Context):
     template: ClassVar[str] = "kernels/host/conv.c.jinja"
 
     conv: IntegerConv
-    copy: CopyWindow
-    images: Images
-    steps: OutputSteps
-    pixels: int  # of an output image
-    block: int  # windows that are summed at a time
-    has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
-    is_split: bool  # there are several images
-    taps: int  # of a window
-    window: int  # bytes of a copied window: whole words
+    sums: Struct
+    windows: Struct
     is_flat: bool  # the windows of a block lie side by side in the image
-    lanes: int  # channels at a time
-    rest: int  # of the last ones; 0: as many as of all others
     padding: int  # the code outside the image
-    flip: str  # the macro that turns codes into taps
     is_corrected: bool  # taps are summed, too
     guarded_count: int  # channels that have a guard band; of no meaning where it is a number of the block
-    reads_channel: bool  # the line of the output step has tables
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -73,29 +62,27 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     op = _without_groups(op)
     g = op.geometry
     packed = pack(op, setting, unsigned_shift(op))
-    output = packed.epilogue.output
-    pixels, window = prod(g.output), _padded(g.taps, WORD)
+    pixels, window, sizes, steps = prod(g.output), _padded(g.taps, WORD), images(g), output_steps(g, setting.y_layout)
     block = BLOCK if pixels >= BLOCK else 1
-    conv = integer_conv(op, packed)
+    is_flat = _is_flat(g, setting) and window == g.taps
+    numbers = {"batch": g.batch, "x_image": sizes.x_image, "y_image": sizes.y_image}
+    numbers |= {"pixels": pixels, "channels": g.out_channels, "y_pixel": steps.y_pixel, "y_channel": steps.y_channel}
+    numbers |= {
+        "y_bytes": op.y.dtype.bytes,
+        "taps": g.taps,
+        "window": window,
+        "block": block,
+        "copied": block if is_flat else 1,
+    }
+    conv, copy = integer_conv(op, packed), copy_window(g, setting.x_layout, op.x.dtype.bytes)
     context = ConvContext(
         conv=replace(conv, conv=replace(conv.conv, description=description)),
-        copy=copy_window(g, setting.x_layout, op.x.dtype.bytes),
-        images=images(g),
-        steps=output_steps(g, setting.y_layout),
-        pixels=pixels,
-        block=block,
-        has_overlap=pixels % block != 0,
-        is_split=g.batch > 1,
-        taps=g.taps,
-        window=window,
-        is_flat=_is_flat(g, setting) and window == g.taps,
-        lanes=LANES,
-        rest=g.out_channels % LANES,
+        sums=Struct("dot_layer", (), numbers | {"is_corrected": int(packed.is_corrected)}),
+        windows=copy.windows,
+        is_flat=is_flat,
         padding=op.x_zero_point,
-        flip="DOT_S8" if op.x.dtype is DType.INT8 else "DOT_U8",
         is_corrected=packed.is_corrected,
         guarded_count=0 if setting.is_free else packed.epilogue.guarded.size,
-        reads_channel=output.is_line_per_channel if output.is_guarded else output.is_per_channel,
     )
     constants = (
         *_sums_constants(op, packed, setting, has_groups=has_groups),
@@ -104,7 +91,9 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
     access = in_pixels(op, setting, blocks(pixels, block), gathers=True)
     scratch = (Scratch(block * window, 1),)
-    folded = {} if context.is_flat else context.copy.operations
+    # What calls of the library's functions become, about: eight sums are eight vectors.
+    outputs = 40.0 + (25.0 if context.guarded_count else 0.0) + (54.0 if block > 1 else 0.0)
+    folded = {"dot_outputs": outputs, **({} if is_flat else copy.operations)}
     return Prepared(constants, context, scratch, packed.certificate, access=access, folded=folded)
 
 

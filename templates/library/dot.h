@@ -118,55 +118,31 @@ static void qcgen_dot_windows(
     int32_t *restrict sums)
 {
 #if defined(QCGEN_DOT_512)
-    qcgen_dot_sums s0 = qcgen_dot_start(starts);
-    qcgen_dot_sums s1 = qcgen_dot_start(starts);
-    qcgen_dot_sums s2 = qcgen_dot_start(starts);
-    qcgen_dot_sums s3 = qcgen_dot_start(starts);
-    qcgen_dot_sums s4 = qcgen_dot_start(starts);
-    qcgen_dot_sums s5 = qcgen_dot_start(starts);
-    qcgen_dot_sums s6 = qcgen_dot_start(starts);
-    qcgen_dot_sums s7 = qcgen_dot_start(starts);
-
-    for (int32_t k = 0; k < bytes; k += 4) {
-        s0 = qcgen_dot_add(s0, taps + k, weights + 16 * k);
-        s1 = qcgen_dot_add(s1, taps + bytes + k, weights + 16 * k);
-        s2 = qcgen_dot_add(s2, taps + 2 * bytes + k, weights + 16 * k);
-        s3 = qcgen_dot_add(s3, taps + 3 * bytes + k, weights + 16 * k);
-        s4 = qcgen_dot_add(s4, taps + 4 * bytes + k, weights + 16 * k);
-        s5 = qcgen_dot_add(s5, taps + 5 * bytes + k, weights + 16 * k);
-        s6 = qcgen_dot_add(s6, taps + 6 * bytes + k, weights + 16 * k);
-        s7 = qcgen_dot_add(s7, taps + 7 * bytes + k, weights + 16 * k);
-    }
-    qcgen_dot_store(sums, s0);
-    qcgen_dot_store(sums + 16, s1);
-    qcgen_dot_store(sums + 2 * 16, s2);
-    qcgen_dot_store(sums + 3 * 16, s3);
-    qcgen_dot_store(sums + 4 * 16, s4);
-    qcgen_dot_store(sums + 5 * 16, s5);
-    qcgen_dot_store(sums + 6 * 16, s6);
-    qcgen_dot_store(sums + 7 * 16, s7);
+    enum { TOGETHER = 8 };
 #else
-    for (int32_t half = 0; half < 2; half++) {
-        qcgen_dot_sums s0 = qcgen_dot_start(starts);
-        qcgen_dot_sums s1 = qcgen_dot_start(starts);
-        qcgen_dot_sums s2 = qcgen_dot_start(starts);
-        qcgen_dot_sums s3 = qcgen_dot_start(starts);
-
-        for (int32_t k = 0; k < bytes; k += 4) {
-            s0 = qcgen_dot_add(s0, taps + k, weights + 16 * k);
-            s1 = qcgen_dot_add(s1, taps + bytes + k, weights + 16 * k);
-            s2 = qcgen_dot_add(s2, taps + 2 * bytes + k, weights + 16 * k);
-            s3 = qcgen_dot_add(s3, taps + 3 * bytes + k, weights + 16 * k);
-        }
-        qcgen_dot_store(sums, s0);
-        qcgen_dot_store(sums + 16, s1);
-        qcgen_dot_store(sums + 2 * 16, s2);
-        qcgen_dot_store(sums + 3 * 16, s3);
-
-        taps += 4 * bytes;
-        sums += 64;
-    }
+    enum { TOGETHER = 4 };
 #endif
+
+    for (int32_t first = 0; first < 8; first += TOGETHER) {
+        qcgen_dot_sums s[TOGETHER];
+
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < TOGETHER; i++) {
+            s[i] = qcgen_dot_start(starts);
+        }
+        for (int32_t k = 0; k < bytes; k += 4) {
+            QCGEN_UNROLLED
+            for (int32_t i = 0; i < TOGETHER; i++) {
+                s[i] = qcgen_dot_add(s[i], taps + i * bytes + k, weights + 16 * k);
+            }
+        }
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < TOGETHER; i++) {
+            qcgen_dot_store(sums + i * 16, s[i]);
+        }
+        taps += TOGETHER * bytes;
+        sums += TOGETHER * 16;
+    }
 }
 
 /* Sums of sixteen channels of one window of so many bytes; every other four taps have sums of their own, so that an
@@ -191,5 +167,127 @@ static void qcgen_dot_window(
     qcgen_dot_store(odd, t);
     for (int32_t m = 0; m < 16; m++) {
         sums[m] += odd[m];
+    }
+}
+
+/* A convolution: windows are copied, then summed for sixteen output channels at a time. */
+struct qcgen_dot_layer {
+    int32_t batch, x_image, y_image;     /* images, and elements from one to the next */
+    int32_t pixels, channels;            /* of an output image, */
+    int32_t y_pixel, y_channel, y_bytes; /* and elements from one to the next, of so many bytes */
+    int32_t taps, window;                /* of a window, and its bytes: whole words; the last ones meet weights of 0 */
+    int32_t block, copied;               /* windows that are summed, and that are copied at a time */
+    int32_t is_corrected;                /* taps are summed, too */
+};
+
+/* Its tables: a window's sum times `correction` joins those of channels; the line may miss codes of those guarded. */
+struct qcgen_dot_tables {
+    const int8_t *weights;
+    const int32_t *starts;
+    const int16_t *correction;
+    const uint16_t *guarded;
+    int32_t guarded_count;
+};
+
+/* The functions of a layer: copies windows, stores the codes of channels of a pixel, or that of one that is guarded. */
+typedef void qcgen_dot_copies(const void *x, int32_t pixel, uint8_t *taps);
+typedef void qcgen_dot_sums_of(
+    const uint8_t *taps, int32_t bytes, const int8_t *weights, const int32_t *starts, int32_t *sums);
+typedef void qcgen_dot_codes(const void *own, const int32_t *sums, int32_t m, int32_t count, void *y);
+typedef void qcgen_dot_exact(const void *own, int32_t acc, int32_t m, void *y);
+
+/* Copies elements that lie side by side as taps, or as many taps of padding. */
+static QCGEN_INLINE void *qcgen_dot_taps_s8(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *to)
+{
+    uint8_t *taps = to;
+
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = (uint8_t)(is_outside != 0 ? padding : ((const int8_t *)x)[place + i] ^ QCGEN_DOT_S8);
+    }
+    return taps;
+}
+
+static QCGEN_INLINE void *qcgen_dot_taps_u8(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *to)
+{
+    uint8_t *taps = to;
+
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = (uint8_t)(is_outside != 0 ? padding : ((const uint8_t *)x)[place + i] ^ QCGEN_DOT_U8);
+    }
+    return taps;
+}
+
+/* The sum of a window's taps, as 0 to 255. */
+static QCGEN_INLINE int32_t qcgen_dot_total(const uint8_t *taps, int32_t count)
+{
+    int32_t total = 0;
+
+    for (int32_t k = 0; k < count; k++) {
+        total += taps[k] ^ QCGEN_DOT_U8;
+    }
+    return total;
+}
+
+/* The outputs of a block of windows; y is the first one. */
+static QCGEN_INLINE void qcgen_dot_block(const struct qcgen_dot_layer *w, const struct qcgen_dot_tables *t,
+    const uint8_t *taps, const void *own, uint8_t *y, qcgen_dot_sums_of *sum, qcgen_dot_codes *codes,
+    qcgen_dot_exact *exact)
+{
+    const int8_t *weights = t->weights;
+    const int32_t rest = w->channels % 16, pixel = w->y_pixel * w->y_bytes, channel = w->y_channel * w->y_bytes;
+    int32_t totals[8], next = 0;
+
+    for (int32_t i = 0; i < w->block; i++) {
+        totals[i] = w->is_corrected != 0 ? qcgen_dot_total(taps + i * w->window, w->taps) : 0;
+    }
+    for (int32_t m = 0; m < w->channels; m += 16) {
+        uint8_t *const out = y + m * channel;
+        int32_t sums[8 * 16];
+
+        sum(taps, w->window, weights, t->starts + m, sums);
+        weights += 16 * w->window;
+        for (int32_t i = 0; w->is_corrected != 0 && i < w->block; i++) {
+            for (int32_t lane = 0; lane < 16; lane++) {
+                sums[i * 16 + lane] += t->correction[m + lane] * totals[i];
+            }
+        }
+        for (int32_t i = 0; i < w->block; i++) { /* all lanes hold channels, but for the last ones */
+            if (m < w->channels - rest) {
+                codes(own, sums + i * 16, m, 16, out + i * pixel);
+            } else {
+                codes(own, sums + i * 16, m, rest, out + i * pixel);
+            }
+        }
+        for (; next < t->guarded_count && t->guarded[next] < m + 16; next++) {
+            const int32_t lane = t->guarded[next] - m;
+
+            for (int32_t i = 0; i < w->block; i++) {
+                exact(own, sums[i * 16 + lane], m + lane, out + i * pixel + lane * channel);
+            }
+        }
+    }
+}
+
+/* All outputs of a layer. */
+static QCGEN_INLINE void qcgen_dot_outputs(const struct qcgen_dot_layer *w, const struct qcgen_dot_tables *t,
+    const void *x, const void *own, void *y, uint8_t *taps, qcgen_dot_copies *copy, qcgen_dot_sums_of *sum,
+    qcgen_dot_codes *codes, qcgen_dot_exact *exact)
+{
+    for (int32_t n = 0; n < w->batch; n++) {
+        for (int32_t next = 0; next < w->pixels; next += w->block) {
+            /* The last block ends with the image; it may compute some outputs a second time. */
+            const int32_t pixel = next < w->pixels - w->block ? next : w->pixels - w->block;
+
+            for (int32_t i = 0; i < w->block; i += w->copied) {
+                copy((const uint8_t *)x + n * w->x_image, pixel + i, taps + i * w->window);
+                for (int32_t k = w->taps; k < w->window; k++) {
+                    taps[i * w->window + k] = 0;
+                }
+            }
+            qcgen_dot_block(w, t, taps, own, (uint8_t *)y + w->y_bytes * (n * w->y_image + pixel * w->y_pixel), sum,
+                codes, exact);
+        }
     }
 }

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m0.h"
 
-#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x59802204
+#if WINOGRAD_CORTEX_M0_HEADER_ID != 0x8c6b39c2
 #error "winograd_cortex_m0.h was not generated together with this file"
 #endif
 
@@ -78,6 +78,12 @@ struct winograd_cortex_m0_arena_behind {
 #define WINOGRAD_CORTEX_M0_INLINE WINOGRAD_CORTEX_M0_CODE_ATTR inline
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define WINOGRAD_CORTEX_M0_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define WINOGRAD_CORTEX_M0_OS_INLINE WINOGRAD_CORTEX_M0_CODE_ATTR inline
+#endif
+
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
@@ -117,6 +123,15 @@ static WINOGRAD_CORTEX_M0_INLINE int32_t winograd_cortex_m0_scalar_saturate_s8(i
 #endif
 }
 
+#if WINOGRAD_CORTEX_M0_IS_THUMB1
+#define WINOGRAD_CORTEX_M0_SCALAR_NUMBER /* .number: to r2; a literal would be out of reach */ \
+    ".macro .number count\n\t" \
+    ".if \\count > 65535\n\tmovs r2, #(\\count) >> 16\n\tlsls r2, r2, #8\n\tadds r2, #(\\count) >> 8 & 255\n\t" \
+    ".elseif \\count > 255\n\tmovs r2, #(\\count) >> 8\n\t.else\n\tmovs r2, #\\count\n\t.endif\n\t" \
+    ".if \\count > 255\n\tlsls r2, r2, #8\n\tadds r2, #(\\count) & 255\n\t.endif\n\t" \
+    ".endm\n\t"
+#endif
+
 /*
  * Winograd's F(2x2, 3x3), exact in integers: 16 products give 2x2 outputs, not 36. With d the 4x4 pixels that a tile of
  * outputs sees, g the 3x3 weights, Bt = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1], At = [1 1 1 0; 0 1 -1 -1] and
@@ -126,10 +141,15 @@ static WINOGRAD_CORTEX_M0_INLINE int32_t winograd_cortex_m0_scalar_saturate_s8(i
  * leaves int32. Two tiles side by side are computed at the same time; their elements alternate.
  */
 struct winograd_cortex_m0_scalar_winograd {
-    int32_t rows, columns, channels; /* of the image */
-    int32_t row_dilation, column_dilation;
+    int32_t batch, x_image, y_image; /* images, and elements from one to the next */
+    int32_t rows, columns, channels; /* of an image, */
+    int32_t out_rows, out_columns, out_channels; /* and of its outputs */
+    int32_t row_pad, column_pad;
+    int32_t row_dilation, column_dilation; /* so far apart are the outputs of a tile */
     int32_t outside;   /* an element outside the image: the zero point */
+    int32_t gathers;   /* the pixels of some tiles are collected, if 2 those of all */
     int32_t has_words; /* elements of Bt d B are words, else they have 16 bits */
+    int32_t round;     /* input channels in a round of the loop over them */
 };
 
 /* Stores the elements of a channel of both tiles at a position. */
@@ -165,9 +185,10 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_tile_row_s8(
 
 /* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
 static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_transform_s8(
-    const struct winograd_cortex_m0_scalar_winograd *w, const int8_t *x, int32_t row, int16_t *v)
+    const struct winograd_cortex_m0_scalar_winograd *w, const int8_t *x, int32_t row, void *elements)
 {
     const int32_t size = w->has_words ? 2 : 1, position = 2 * w->channels * size;
+    int16_t *v = elements;
     const int8_t *const x1 = x + row, *const x2 = x1 + row, *const x3 = x2 + row;
 
     for (int32_t c = 0; c < w->channels; c++) {
@@ -180,7 +201,24 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_transform_s8(
 }
 
 #if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
-/* The sums of products are assembly. */
+/* Macros of the assembler. Elements of both tiles are words, which are loaded by one instruction. */
+#define WINOGRAD_CORTEX_M0_SCALAR_TILE_TIMES(a, b) /* the next weight */ \
+    "ldrh %[w], [%[weights], #.Lat]\n\tsxth %[w], %[w]\n\t" \
+    ".set .Lat, .Lat + 2\n\t" \
+    "muls " a ", %[w], " a "\n\tmuls " b ", %[w], " b "\n\t"
+#define WINOGRAD_CORTEX_M0_SCALAR_TILE_CHANNELS /* .channels: adds the products of so many input channels */ \
+    ".macro .channels count\n\t" \
+    ".set .Lat, 0\n\t" \
+    ".rept \\count / 2\n\t" \
+    "ldmia %[v]!, {r2, r3, r4, r5}\n\t" \
+    WINOGRAD_CORTEX_M0_SCALAR_TILE_TIMES("r2", "r3") WINOGRAD_CORTEX_M0_SCALAR_TILE_TIMES("r4", "r5") \
+    "add r8, r2\n\tadd r9, r3\n\tadd r8, r4\n\tadd r9, r5\n\t" \
+    ".endr\n\t" \
+    ".rept \\count & 1\n\t" \
+    "ldmia %[v]!, {r2, r3}\n\t" WINOGRAD_CORTEX_M0_SCALAR_TILE_TIMES("r2", "r3") "add r8, r2\n\tadd r9, r3\n\t" \
+    ".endr\n\t" \
+    ".if \\count\n\tadds %[weights], #.Lat\n\t.endif\n\t" \
+    ".endm\n\t"
 #else
 /* Adds the products of a channel of both tiles with its weights of 1, 2 or 4 output channels. */
 static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_multiply_channel(
@@ -211,14 +249,39 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_multiply_channel
         WINOGRAD_CORTEX_M0_SUMMED(b[3]);
     }
 }
+#endif
 
-/* At each of the 16 positions: products with the weights of `width` output channels, summed over the input channels,
-   so many of which are in a `round` of the loop. Returns where the next weights are. */
+/* At each of the 16 positions: products with the weights of `width` output channels, summed over the input channels.
+   Returns where the next weights are. */
 static WINOGRAD_CORTEX_M0_INLINE const int16_t *winograd_cortex_m0_scalar_multiply(
-    const struct winograd_cortex_m0_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t round,
-    int32_t width, int32_t *sums)
+    const struct winograd_cortex_m0_scalar_winograd *w, const void *elements, const int16_t *weights, int32_t width,
+    int32_t *sums)
 {
-    const int32_t size = w->has_words ? 4 : 2, rest = w->channels % round;
+#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
+    int32_t factor;
+
+    /* LDM of four words, and sums in r8 and r9: compilers generate neither here. */
+    __asm__ volatile(
+        ".syntax unified\n\t"
+        WINOGRAD_CORTEX_M0_SCALAR_NUMBER WINOGRAD_CORTEX_M0_SCALAR_TILE_CHANNELS
+        "movs r2, #%c[bytes]\n\tadd r2, %[sums]\n\tmov r10, r2\n"
+        "1:\n\t"
+        ".number (%c[rounds]*%c[round])\n\tlsls r2, r2, #3\n\tadds r2, r2, %[v]\n\tmov lr, r2\n\t"
+        "movs r2, #0\n\tmov r8, r2\n\tmov r9, r2\n"
+        "2:\n\t"
+        ".channels %c[round]\n\t"
+        "cmp %[v], lr\n\tbne 2b\n\t"
+        ".channels %c[rest]\n\t"
+        "mov r2, r8\n\tmov r3, r9\n\t"
+        "mov %[w], %[sums]\n\tstmia %[w]!, {r2, r3}\n\tmov %[sums], %[w]\n\tcmp %[w], r10\n\tbne 1b\n\t"
+        ".purgem .number\n\t.purgem .channels"
+        : [v] "+l"(elements), [weights] "+l"(weights), [w] "=&l"(factor), [sums] "+h"(sums)
+        : [bytes] "i"(16 * 2 * 4 * width), [round] "i"(w->round), [rounds] "i"(w->channels / w->round),
+          [rest] "i"(w->channels % w->round)
+        : "r2", "r3", "r4", "r5", "r8", "r9", "r10", "lr", "cc", "memory");
+#else
+    const int32_t size = w->has_words ? 4 : 2, rest = w->channels % w->round;
+    const int16_t *v = elements;
     const int32_t *const end = sums + 16 * 2 * width;
 
     do {
@@ -227,11 +290,11 @@ static WINOGRAD_CORTEX_M0_INLINE const int16_t *winograd_cortex_m0_scalar_multip
 
         do {
             WINOGRAD_CORTEX_M0_UNROLLED
-            for (int32_t c = 0; c < round; c++) {
+            for (int32_t c = 0; c < w->round; c++) {
                 winograd_cortex_m0_scalar_multiply_channel(w, v + c * size, weights + c * width, width, a, b);
             }
-            v += round * size;
-            weights += round * width;
+            v += w->round * size;
+            weights += w->round * width;
         } while (v != v_end);
         WINOGRAD_CORTEX_M0_UNROLLED
         for (int32_t c = 0; c < rest; c++) {
@@ -245,9 +308,9 @@ static WINOGRAD_CORTEX_M0_INLINE const int16_t *winograd_cortex_m0_scalar_multip
             *sums++ = b[m];
         }
     } while (sums != end);
+#endif
     return weights;
 }
-#endif
 
 /* The four outputs of a tile, row by row, times 4: At (sums) A, of sums that lie `step` apart. */
 static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_tile_outputs(const int32_t *sums, int32_t step,
@@ -266,6 +329,59 @@ static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_tile_outputs(con
         if (j > 0) {
             outputs[1] = j == 1 ? upper : outputs[1] - upper;
             outputs[3] = j == 1 ? lower : outputs[3] - lower;
+        }
+    }
+}
+
+/* The steps of a layer: Bt d B, pixels where they do not lie side by side, and all channels of tiles. */
+typedef void winograd_cortex_m0_scalar_transforms(const void *x, int32_t row, void *elements);
+typedef void winograd_cortex_m0_scalar_gathers(const void *x, int32_t y, int32_t x0, void *pixels);
+typedef void winograd_cortex_m0_scalar_multiplies(const void *own, const void *elements, int32_t *sums, void *y,
+    int32_t at);
+
+/* Two tiles of an image, the first output of which is (oy, ox). */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_two_tiles(
+    const struct winograd_cortex_m0_scalar_winograd *w, const uint8_t *x, int32_t oy, int32_t ox, void *elements,
+    void *pixels, winograd_cortex_m0_scalar_transforms *transform, winograd_cortex_m0_scalar_gathers *gather)
+{
+    const int32_t y = oy - w->row_pad, x0 = ox - w->column_pad;
+
+    if (w->gathers == 0
+        || (w->gathers == 1 && y >= 0 && y + 4 <= w->rows && x0 >= 0 && x0 + 6 <= w->columns)) {
+        transform(x + (y * w->columns + x0) * w->channels, w->columns * w->channels, elements);
+    } else {
+        gather(x, y, x0, pixels);
+        transform(pixels, 6 * w->channels, elements);
+    }
+}
+
+/* All tiles of all images. */
+static WINOGRAD_CORTEX_M0_INLINE void winograd_cortex_m0_scalar_all_tiles(
+    const struct winograd_cortex_m0_scalar_winograd *w, const void *own, const void *x, void *y, void *elements,
+    int32_t *sums, void *pixels, winograd_cortex_m0_scalar_transforms *transform,
+    winograd_cortex_m0_scalar_gathers *gather, winograd_cortex_m0_scalar_multiplies *multiply)
+{
+    for (int32_t n = 0; n < w->batch; n++) {
+        for (int32_t y0 = 0; y0 < w->row_dilation; y0++) {
+            const int32_t height = (w->out_rows - y0 + w->row_dilation - 1) / w->row_dilation;
+
+            for (int32_t i = 0; i < height; i += 2) {
+                /* The last tiles end with the image; they compute some outputs a second time. */
+                const int32_t oy = y0 + (i < height - 2 ? i : height - 2) * w->row_dilation;
+
+                for (int32_t x0 = 0; x0 < w->column_dilation; x0++) {
+                    const int32_t width = (w->out_columns - x0 + w->column_dilation - 1) / w->column_dilation;
+
+                    for (int32_t j = 0; j < width; j += 4) {
+                        const int32_t ox = x0 + (j < width - 4 ? j : width - 4) * w->column_dilation;
+
+                        winograd_cortex_m0_scalar_two_tiles(
+                            w, (const uint8_t *)x + n * w->x_image, oy, ox, elements, pixels, transform, gather);
+                        multiply(own, elements, sums, y,
+                            n * w->y_image + (oy * w->out_columns + ox) * w->out_channels);
+                    }
+                }
+            }
         }
     }
 }
@@ -318,7 +434,7 @@ WINOGRAD_CORTEX_M0_CONST_ATTR static const int32_t winograd_cortex_m0_conv1_mult
 };
 
 /* winograd_cortex_m0_conv1: the output code of an accumulator. */
-WINOGRAD_CORTEX_M0_CODE_ATTR static inline int8_t winograd_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
+static WINOGRAD_CORTEX_M0_OS_INLINE int8_t winograd_cortex_m0_conv1_code(int32_t acc, int32_t multiplier)
 {
     const int32_t offset = 5767168; /* y_zero_point and rounding, in units of 2^-20 */
 
@@ -326,113 +442,27 @@ WINOGRAD_CORTEX_M0_CODE_ATTR static inline int8_t winograd_cortex_m0_conv1_code(
         12) >> 20);
 }
 
-/* winograd_cortex_m0_conv1: the image that tiles see. */
-WINOGRAD_CORTEX_M0_CONST_ATTR static const struct winograd_cortex_m0_scalar_winograd winograd_cortex_m0_conv1_image = {
-    .rows = 10, .columns = 10, .channels = 16,
-    .row_dilation = 1, .column_dilation = 1, .outside = -12, .has_words = 1
+WINOGRAD_CORTEX_M0_CONST_ATTR static const struct winograd_cortex_m0_scalar_winograd winograd_cortex_m0_conv1_tiles = {
+    .batch = 1, .x_image = 1600, .y_image = 128, .rows = 10, .columns = 10, .channels = 16, .out_rows = 8,
+    .out_columns = 8, .out_channels = 2, .row_pad = 0, .column_pad = 0, .row_dilation = 1, .column_dilation = 1,
+    .outside = -12, .gathers = 0, .has_words = 1, .round = 8,
 };
 
 /* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
-WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_transform(
-    const int8_t *x, int32_t row, int32_t *v)
+WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_transform(const void *x, int32_t row, void *elements)
 {
-    winograd_cortex_m0_scalar_transform_s8(&winograd_cortex_m0_conv1_image, x, row, (int16_t *)(void *)v);
+    winograd_cortex_m0_scalar_transform_s8(&winograd_cortex_m0_conv1_tiles, x, row, elements);
 }
 
-/* At each of the 16 positions: products with the weights of 1 output channel, summed over the input channels. */
-WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multiply1(
-    const int32_t *v, const int16_t *weights, int32_t *sums)
+/* At each of the 16 positions: products with the weights of 1 output channel, summed over 16 input channels. */
+WINOGRAD_CORTEX_M0_NOINLINE static const int16_t *winograd_cortex_m0_conv1_multiply1(const void *elements,
+    const int16_t *weights, int32_t *sums)
 {
-#if WINOGRAD_CORTEX_M0_IS_THUMB1 && !defined(WINOGRAD_CORTEX_M0_KEEP_R9)
-    const int32_t *const end = sums + 16 * 2;
-
-    do {
-        register int32_t a __asm__("r2");
-        register int32_t b __asm__("r3");
-        int32_t w;
-        const int32_t *const v_end = v + 2 * 8 * 2;
-
-        /* LDM of four words, and sums in r8 and r9: compilers generate neither here. */
-        __asm__ volatile(
-            ".syntax unified\n\t"
-            "movs r2, #0\n\t"
-            "mov r8, r2\n\t"
-            "mov r9, r2\n"
-            "1:\n\t"
-            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
-            "ldrh %[w], [%[weights], #0]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r2, %[w], r2\n\t"
-            "muls r3, %[w], r3\n\t"
-            "ldrh %[w], [%[weights], #2]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r4, %[w], r4\n\t"
-            "muls r5, %[w], r5\n\t"
-            "add r8, r2\n\t"
-            "add r9, r3\n\t"
-            "add r8, r4\n\t"
-            "add r9, r5\n\t"
-            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
-            "ldrh %[w], [%[weights], #4]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r2, %[w], r2\n\t"
-            "muls r3, %[w], r3\n\t"
-            "ldrh %[w], [%[weights], #6]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r4, %[w], r4\n\t"
-            "muls r5, %[w], r5\n\t"
-            "add r8, r2\n\t"
-            "add r9, r3\n\t"
-            "add r8, r4\n\t"
-            "add r9, r5\n\t"
-            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
-            "ldrh %[w], [%[weights], #8]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r2, %[w], r2\n\t"
-            "muls r3, %[w], r3\n\t"
-            "ldrh %[w], [%[weights], #10]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r4, %[w], r4\n\t"
-            "muls r5, %[w], r5\n\t"
-            "add r8, r2\n\t"
-            "add r9, r3\n\t"
-            "add r8, r4\n\t"
-            "add r9, r5\n\t"
-            "ldmia %[v]!, {r2, r3, r4, r5}\n\t"
-            "ldrh %[w], [%[weights], #12]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r2, %[w], r2\n\t"
-            "muls r3, %[w], r3\n\t"
-            "ldrh %[w], [%[weights], #14]\n\t"
-            "sxth %[w], %[w]\n\t"
-            "muls r4, %[w], r4\n\t"
-            "muls r5, %[w], r5\n\t"
-            "add r8, r2\n\t"
-            "add r9, r3\n\t"
-            "add r8, r4\n\t"
-            "add r9, r5\n\t"
-            "adds %[weights], #16\n\t"
-            "cmp %[v], %[v_end]\n\t"
-            "bne 1b\n\t"
-            "mov r2, r8\n\t"
-            "mov r3, r9"
-            : [v] "+l"(v), [weights] "+l"(weights), [w] "=&l"(w), "=&l"(a), "=&l"(b)
-            : [v_end] "h"(v_end)
-            : "r4", "r5", "r8", "r9", "cc", "memory");
-        sums[0] = a;
-        sums[1] = b;
-        sums += 2;
-    } while (sums != end);
-    return weights;
-#else
-    return winograd_cortex_m0_scalar_multiply(&winograd_cortex_m0_conv1_image, (const int16_t *)(const void *)v,
-        weights, 8, 1, sums);
-#endif
+    return winograd_cortex_m0_scalar_multiply(&winograd_cortex_m0_conv1_tiles, elements, weights, 1, sums);
 }
 
 /* The output codes of two tiles in 1 channel: a quarter of At (sums) A, plus the bias. */
-WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_outputs1(
-    const int32_t *sums, int8_t *y, int32_t m)
+WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_outputs1(const int32_t *sums, int8_t *y, int32_t m)
 {
     enum { SUMS = 2, COLUMN = 2, ROW = 16 };
 
@@ -455,56 +485,26 @@ WINOGRAD_CORTEX_M0_NOINLINE static void winograd_cortex_m0_conv1_outputs1(
     }
 }
 
-/* winograd_cortex_m0_conv1: the outputs of two tiles, the first of which is (oy, ox). */
-WINOGRAD_CORTEX_M0_CODE_ATTR static void winograd_cortex_m0_conv1_tiles(
-    const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int32_t *v, int32_t *sums)
+/* All channels of two tiles, the first output of which is y[at]. */
+WINOGRAD_CORTEX_M0_CODE_ATTR static void winograd_cortex_m0_conv1_channels(const void *own, const void *elements,
+    int32_t *sums, void *y, int32_t at)
 {
-    enum {
-        IN_WIDTH = 10,
-        IN_CHANNELS = 16, OUT_WIDTH = 8, OUT_CHANNELS = 2, PAD_HEIGHT = 0, PAD_WIDTH = 0
-    };
-    const int32_t iy = oy - PAD_HEIGHT;
-    const int32_t ix = ox - PAD_WIDTH;
     const int16_t *weights = winograd_cortex_m0_conv1_weights;
+    int8_t *const out = (int8_t *)y + at;
 
-    winograd_cortex_m0_conv1_transform(x + (iy * IN_WIDTH + ix) * IN_CHANNELS, IN_WIDTH * IN_CHANNELS, v);
-    y += (oy * OUT_WIDTH + ox) * OUT_CHANNELS;
+    (void)own;
     for (int32_t m = 0; m < 2; m += 1) {
-        weights = winograd_cortex_m0_conv1_multiply1(v, weights, sums);
-        winograd_cortex_m0_conv1_outputs1(sums, y, m);
+        weights = winograd_cortex_m0_conv1_multiply1(elements, weights, sums);
+        winograd_cortex_m0_conv1_outputs1(sums, out, m);
     }
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1. */
-WINOGRAD_CORTEX_M0_CODE_ATTR static void winograd_cortex_m0_conv1(const int8_t *x, int8_t *y, int32_t *v, int32_t *sums)
+WINOGRAD_CORTEX_M0_CODE_ATTR static void winograd_cortex_m0_conv1(const int8_t *x, int8_t *y, void *elements,
+    int32_t *sums)
 {
-    enum {
-        BATCH = 1, X_IMAGE = 1600, Y_IMAGE = 128,
-        OUT_HEIGHT = 8, OUT_WIDTH = 8,
-        /* So far apart are the outputs of a tile: */
-        DILATION_HEIGHT = 1, DILATION_WIDTH = 1
-    };
-
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t y0 = 0; y0 < DILATION_HEIGHT; y0++) {
-            const int32_t height = (OUT_HEIGHT - y0 + DILATION_HEIGHT - 1) / DILATION_HEIGHT;
-
-            for (int32_t i = 0; i < height; i += 2) {
-                /* The last tiles end with the image; they compute some outputs a second time. */
-                const int32_t oy = y0 + (i < height - 2 ? i : height - 2) * DILATION_HEIGHT;
-
-                for (int32_t x0 = 0; x0 < DILATION_WIDTH; x0++) {
-                    const int32_t width = (OUT_WIDTH - x0 + DILATION_WIDTH - 1) / DILATION_WIDTH;
-
-                    for (int32_t j = 0; j < width; j += 4) {
-                        const int32_t ox = x0 + (j < width - 4 ? j : width - 4) * DILATION_WIDTH;
-
-                        winograd_cortex_m0_conv1_tiles(x + n * X_IMAGE, y + n * Y_IMAGE, oy, ox, v, sums);
-                    }
-                }
-            }
-        }
-    }
+    winograd_cortex_m0_scalar_all_tiles(&winograd_cortex_m0_conv1_tiles, 0, x, y, elements, sums, 0,
+        winograd_cortex_m0_conv1_transform, 0, winograd_cortex_m0_conv1_channels);
 }
 
 WINOGRAD_CORTEX_M0_CODE_ATTR void winograd_cortex_m0_run(const int8_t *x, int8_t *y, void *arena)

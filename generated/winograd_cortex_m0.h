@@ -18,7 +18,7 @@
  */
 
 /* winograd_cortex_m0.c has the same id, a hash of both files: it does not compile with another header. */
-#define WINOGRAD_CORTEX_M0_HEADER_ID 0x59802204
+#define WINOGRAD_CORTEX_M0_HEADER_ID 0x8c6b39c2
 
 /* What is in an image can be traced by these. */
 #define WINOGRAD_CORTEX_M0_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "winograd_cortex_m3.h"
 
-#if WINOGRAD_CORTEX_M3_HEADER_ID != 0x2aeb7a12
+#if WINOGRAD_CORTEX_M3_HEADER_ID != 0xbd52acb6
 #error "winograd_cortex_m3.h was not generated together with this file"
 #endif
 
@@ -71,6 +71,12 @@ struct winograd_cortex_m3_arena_behind {
 #define WINOGRAD_CORTEX_M3_INLINE WINOGRAD_CORTEX_M3_CODE_ATTR inline
 #endif
 
+#if defined(__GNUC__) && defined(__OPTIMIZE_SIZE__)
+#define WINOGRAD_CORTEX_M3_OS_INLINE inline __attribute__((always_inline)) /* gcc -O3 inlines it where it helps */
+#else
+#define WINOGRAD_CORTEX_M3_OS_INLINE WINOGRAD_CORTEX_M3_CODE_ATTR inline
+#endif
+
 /* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
@@ -116,10 +122,15 @@ static WINOGRAD_CORTEX_M3_INLINE int32_t winograd_cortex_m3_scalar_saturate_s8(i
  * leaves int32. Two tiles side by side are computed at the same time; their elements alternate.
  */
 struct winograd_cortex_m3_scalar_winograd {
-    int32_t rows, columns, channels; /* of the image */
-    int32_t row_dilation, column_dilation;
+    int32_t batch, x_image, y_image; /* images, and elements from one to the next */
+    int32_t rows, columns, channels; /* of an image, */
+    int32_t out_rows, out_columns, out_channels; /* and of its outputs */
+    int32_t row_pad, column_pad;
+    int32_t row_dilation, column_dilation; /* so far apart are the outputs of a tile */
     int32_t outside;   /* an element outside the image: the zero point */
+    int32_t gathers;   /* the pixels of some tiles are collected, if 2 those of all */
     int32_t has_words; /* elements of Bt d B are words, else they have 16 bits */
+    int32_t round;     /* input channels in a round of the loop over them */
 };
 
 /* Stores the elements of a channel of both tiles at a position. */
@@ -155,9 +166,10 @@ static WINOGRAD_CORTEX_M3_INLINE void winograd_cortex_m3_scalar_tile_row_s8(
 
 /* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
 static WINOGRAD_CORTEX_M3_INLINE void winograd_cortex_m3_scalar_transform_s8(
-    const struct winograd_cortex_m3_scalar_winograd *w, const int8_t *x, int32_t row, int16_t *v)
+    const struct winograd_cortex_m3_scalar_winograd *w, const int8_t *x, int32_t row, void *elements)
 {
     const int32_t size = w->has_words ? 2 : 1, position = 2 * w->channels * size;
+    int16_t *v = elements;
     const int8_t *const x1 = x + row, *const x2 = x1 + row, *const x3 = x2 + row;
 
     for (int32_t c = 0; c < w->channels; c++) {
@@ -199,13 +211,14 @@ static WINOGRAD_CORTEX_M3_INLINE void winograd_cortex_m3_scalar_multiply_channel
     }
 }
 
-/* At each of the 16 positions: products with the weights of `width` output channels, summed over the input channels,
-   so many of which are in a `round` of the loop. Returns where the next weights are. */
+/* At each of the 16 positions: products with the weights of `width` output channels, summed over the input channels.
+   Returns where the next weights are. */
 static WINOGRAD_CORTEX_M3_INLINE const int16_t *winograd_cortex_m3_scalar_multiply(
-    const struct winograd_cortex_m3_scalar_winograd *w, const int16_t *v, const int16_t *weights, int32_t round,
-    int32_t width, int32_t *sums)
+    const struct winograd_cortex_m3_scalar_winograd *w, const void *elements, const int16_t *weights, int32_t width,
+    int32_t *sums)
 {
-    const int32_t size = w->has_words ? 4 : 2, rest = w->channels % round;
+    const int32_t size = w->has_words ? 4 : 2, rest = w->channels % w->round;
+    const int16_t *v = elements;
     const int32_t *const end = sums + 16 * 2 * width;
 
     do {
@@ -214,11 +227,11 @@ static WINOGRAD_CORTEX_M3_INLINE const int16_t *winograd_cortex_m3_scalar_multip
 
         do {
             WINOGRAD_CORTEX_M3_UNROLLED
-            for (int32_t c = 0; c < round; c++) {
+            for (int32_t c = 0; c < w->round; c++) {
                 winograd_cortex_m3_scalar_multiply_channel(w, v + c * size, weights + c * width, width, a, b);
             }
-            v += round * size;
-            weights += round * width;
+            v += w->round * size;
+            weights += w->round * width;
         } while (v != v_end);
         WINOGRAD_CORTEX_M3_UNROLLED
         for (int32_t c = 0; c < rest; c++) {
@@ -256,6 +269,59 @@ static WINOGRAD_CORTEX_M3_INLINE void winograd_cortex_m3_scalar_tile_outputs(con
     }
 }
 
+/* The steps of a layer: Bt d B, pixels where they do not lie side by side, and all channels of tiles. */
+typedef void winograd_cortex_m3_scalar_transforms(const void *x, int32_t row, void *elements);
+typedef void winograd_cortex_m3_scalar_gathers(const void *x, int32_t y, int32_t x0, void *pixels);
+typedef void winograd_cortex_m3_scalar_multiplies(const void *own, const void *elements, int32_t *sums, void *y,
+    int32_t at);
+
+/* Two tiles of an image, the first output of which is (oy, ox). */
+static WINOGRAD_CORTEX_M3_INLINE void winograd_cortex_m3_scalar_two_tiles(
+    const struct winograd_cortex_m3_scalar_winograd *w, const uint8_t *x, int32_t oy, int32_t ox, void *elements,
+    void *pixels, winograd_cortex_m3_scalar_transforms *transform, winograd_cortex_m3_scalar_gathers *gather)
+{
+    const int32_t y = oy - w->row_pad, x0 = ox - w->column_pad;
+
+    if (w->gathers == 0
+        || (w->gathers == 1 && y >= 0 && y + 4 <= w->rows && x0 >= 0 && x0 + 6 <= w->columns)) {
+        transform(x + (y * w->columns + x0) * w->channels, w->columns * w->channels, elements);
+    } else {
+        gather(x, y, x0, pixels);
+        transform(pixels, 6 * w->channels, elements);
+    }
+}
+
+/* All tiles of all images. */
+static WINOGRAD_CORTEX_M3_INLINE void winograd_cortex_m3_scalar_all_tiles(
+    const struct winograd_cortex_m3_scalar_winograd *w, const void *own, const void *x, void *y, void *elements,
+    int32_t *sums, void *pixels, winograd_cortex_m3_scalar_transforms *transform,
+    winograd_cortex_m3_scalar_gathers *gather, winograd_cortex_m3_scalar_multiplies *multiply)
+{
+    for (int32_t n = 0; n < w->batch; n++) {
+        for (int32_t y0 = 0; y0 < w->row_dilation; y0++) {
+            const int32_t height = (w->out_rows - y0 + w->row_dilation - 1) / w->row_dilation;
+
+            for (int32_t i = 0; i < height; i += 2) {
+                /* The last tiles end with the image; they compute some outputs a second time. */
+                const int32_t oy = y0 + (i < height - 2 ? i : height - 2) * w->row_dilation;
+
+                for (int32_t x0 = 0; x0 < w->column_dilation; x0++) {
+                    const int32_t width = (w->out_columns - x0 + w->column_dilation - 1) / w->column_dilation;
+
+                    for (int32_t j = 0; j < width; j += 4) {
+                        const int32_t ox = x0 + (j < width - 4 ? j : width - 4) * w->column_dilation;
+
+                        winograd_cortex_m3_scalar_two_tiles(
+                            w, (const uint8_t *)x + n * w->x_image, oy, ox, elements, pixels, transform, gather);
+                        multiply(own, elements, sums, y,
+                            n * w->y_image + (oy * w->out_columns + ox) * w->out_channels);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /*
  * winograd_cortex_m3_conv1: Winograd's 4 (G g Gt), of each block of channels [16 positions][4 input channels][4
  * output channels].
@@ -288,36 +354,34 @@ WINOGRAD_CORTEX_M3_CONST_ATTR static const int32_t winograd_cortex_m3_conv1_mult
 };
 
 /* winograd_cortex_m3_conv1: the output code of an accumulator. */
-WINOGRAD_CORTEX_M3_CODE_ATTR static inline int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
+static WINOGRAD_CORTEX_M3_OS_INLINE int8_t winograd_cortex_m3_conv1_code(int32_t acc, int32_t multiplier)
 {
     const int32_t offset = 352; /* y_zero_point and rounding, in units of 2^-6 */
 
     return (int8_t)winograd_cortex_m3_scalar_saturate_s8(winograd_cortex_m3_scalar_scale(acc, multiplier, offset) >> 6);
 }
 
-/* winograd_cortex_m3_conv1: the image that tiles see. */
-WINOGRAD_CORTEX_M3_CONST_ATTR static const struct winograd_cortex_m3_scalar_winograd winograd_cortex_m3_conv1_image = {
-    .rows = 10, .columns = 10, .channels = 4,
-    .row_dilation = 1, .column_dilation = 1, .outside = -12, .has_words = 0
+WINOGRAD_CORTEX_M3_CONST_ATTR static const struct winograd_cortex_m3_scalar_winograd winograd_cortex_m3_conv1_tiles = {
+    .batch = 1, .x_image = 400, .y_image = 256, .rows = 10, .columns = 10, .channels = 4, .out_rows = 8,
+    .out_columns = 8, .out_channels = 4, .row_pad = 0, .column_pad = 0, .row_dilation = 1, .column_dilation = 1,
+    .outside = -12, .gathers = 0, .has_words = 0, .round = 4,
 };
 
 /* Bt d B of two tiles: 4x6 pixels, rows of which are `row` bytes apart. */
-WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_transform(
-    const int8_t *x, int32_t row, int16_t *v)
+WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_transform(const void *x, int32_t row, void *elements)
 {
-    winograd_cortex_m3_scalar_transform_s8(&winograd_cortex_m3_conv1_image, x, row, v);
+    winograd_cortex_m3_scalar_transform_s8(&winograd_cortex_m3_conv1_tiles, x, row, elements);
 }
 
-/* At each of the 16 positions: products with the weights of 4 output channels, summed over the input channels. */
-WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multiply4(
-    const int16_t *v, const int16_t *weights, int32_t *sums)
+/* At each of the 16 positions: products with the weights of 4 output channels, summed over 4 input channels. */
+WINOGRAD_CORTEX_M3_NOINLINE static const int16_t *winograd_cortex_m3_conv1_multiply4(const void *elements,
+    const int16_t *weights, int32_t *sums)
 {
-    return winograd_cortex_m3_scalar_multiply(&winograd_cortex_m3_conv1_image, v, weights, 4, 4, sums);
+    return winograd_cortex_m3_scalar_multiply(&winograd_cortex_m3_conv1_tiles, elements, weights, 4, sums);
 }
 
 /* The output codes of two tiles in 4 channels: a quarter of At (sums) A, plus the bias. */
-WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
-    const int32_t *sums, int8_t *y, int32_t m)
+WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(const int32_t *sums, int8_t *y, int32_t m)
 {
     enum { SUMS = 8, COLUMN = 4, ROW = 32 };
 
@@ -340,56 +404,26 @@ WINOGRAD_CORTEX_M3_NOINLINE static void winograd_cortex_m3_conv1_outputs4(
     }
 }
 
-/* winograd_cortex_m3_conv1: the outputs of two tiles, the first of which is (oy, ox). */
-WINOGRAD_CORTEX_M3_CODE_ATTR static void winograd_cortex_m3_conv1_tiles(
-    const int8_t *x, int8_t *y, int32_t oy, int32_t ox, int16_t *v, int32_t *sums)
+/* All channels of two tiles, the first output of which is y[at]. */
+WINOGRAD_CORTEX_M3_CODE_ATTR static void winograd_cortex_m3_conv1_channels(const void *own, const void *elements,
+    int32_t *sums, void *y, int32_t at)
 {
-    enum {
-        IN_WIDTH = 10,
-        IN_CHANNELS = 4, OUT_WIDTH = 8, OUT_CHANNELS = 4, PAD_HEIGHT = 0, PAD_WIDTH = 0
-    };
-    const int32_t iy = oy - PAD_HEIGHT;
-    const int32_t ix = ox - PAD_WIDTH;
     const int16_t *weights = winograd_cortex_m3_conv1_weights;
+    int8_t *const out = (int8_t *)y + at;
 
-    winograd_cortex_m3_conv1_transform(x + (iy * IN_WIDTH + ix) * IN_CHANNELS, IN_WIDTH * IN_CHANNELS, v);
-    y += (oy * OUT_WIDTH + ox) * OUT_CHANNELS;
+    (void)own;
     for (int32_t m = 0; m < 4; m += 4) {
-        weights = winograd_cortex_m3_conv1_multiply4(v, weights, sums);
-        winograd_cortex_m3_conv1_outputs4(sums, y, m);
+        weights = winograd_cortex_m3_conv1_multiply4(elements, weights, sums);
+        winograd_cortex_m3_conv1_outputs4(sums, out, m);
     }
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1. */
-WINOGRAD_CORTEX_M3_CODE_ATTR static void winograd_cortex_m3_conv1(const int8_t *x, int8_t *y, int16_t *v, int32_t *sums)
+WINOGRAD_CORTEX_M3_CODE_ATTR static void winograd_cortex_m3_conv1(const int8_t *x, int8_t *y, void *elements,
+    int32_t *sums)
 {
-    enum {
-        BATCH = 1, X_IMAGE = 400, Y_IMAGE = 256,
-        OUT_HEIGHT = 8, OUT_WIDTH = 8,
-        /* So far apart are the outputs of a tile: */
-        DILATION_HEIGHT = 1, DILATION_WIDTH = 1
-    };
-
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t y0 = 0; y0 < DILATION_HEIGHT; y0++) {
-            const int32_t height = (OUT_HEIGHT - y0 + DILATION_HEIGHT - 1) / DILATION_HEIGHT;
-
-            for (int32_t i = 0; i < height; i += 2) {
-                /* The last tiles end with the image; they compute some outputs a second time. */
-                const int32_t oy = y0 + (i < height - 2 ? i : height - 2) * DILATION_HEIGHT;
-
-                for (int32_t x0 = 0; x0 < DILATION_WIDTH; x0++) {
-                    const int32_t width = (OUT_WIDTH - x0 + DILATION_WIDTH - 1) / DILATION_WIDTH;
-
-                    for (int32_t j = 0; j < width; j += 4) {
-                        const int32_t ox = x0 + (j < width - 4 ? j : width - 4) * DILATION_WIDTH;
-
-                        winograd_cortex_m3_conv1_tiles(x + n * X_IMAGE, y + n * Y_IMAGE, oy, ox, v, sums);
-                    }
-                }
-            }
-        }
-    }
+    winograd_cortex_m3_scalar_all_tiles(&winograd_cortex_m3_conv1_tiles, 0, x, y, elements, sums, 0,
+        winograd_cortex_m3_conv1_transform, 0, winograd_cortex_m3_conv1_channels);
 }
 
 WINOGRAD_CORTEX_M3_CODE_ATTR void winograd_cortex_m3_run(const int8_t *x, int8_t *y, void *arena)

@@ -23,7 +23,6 @@ WHOLE = "network"
 
 ABOVE: dict[tuple[str, str], Mapping[str, float]] = {
     ("cortex-m0", "digits, int8"): {"scalar/conv": 1.08},
-    ("cortex-m0", "ResNet8"): {"portable/softmax": 1.06},
     ("cortex-m0", "keyword spotting"): {"portable/softmax": 1.08},
     ("cortex-m3", "digits, int8"): {"scalar/depthwise": 1.07},
     ("cortex-m3", "keyword spotting"): {"scalar/depthwise": 1.07},

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.kernels.access import in_pixels, tiles
 from qcgen.kernels.fast_output import FastOutput, output_constants
@@ -17,7 +17,7 @@ from qcgen.kernels.packing import IntegerConv, Packed, integer_conv, pack
 from qcgen.kernels.reasons import why_channels_apart, why_groups, why_not_integer_conv
 from qcgen.kernels.scalar.sums import certified, core_of, scalar_output
 from qcgen.kernels.text import ChannelBlocks, Unrolled, divided, unrolled
-from qcgen.kernels.windows import Images, images
+from qcgen.kernels.windows import images
 from qcgen.options import spelt
 
 WIDTHS = (4, 2, 1)  # output channels at a time, each with the sums of two tiles
@@ -58,35 +58,16 @@ class TileBlocks(ChannelBlocks):
 
 
 @dataclass(frozen=True)
-class Thumb1Channels:
-    """Input channels that Thumb-1 instructions multiply: two at once, then perhaps a single one.
-
-    ``pairs`` and ``single`` are where their weights are, and ``bytes`` where the next ones are, in bytes.
-    """
-
-    pairs: tuple[tuple[int, int], ...]
-    single: tuple[int, ...]
-    bytes: int
-
-
-@dataclass(frozen=True)
 class WinogradContext(Context):
     """A convolution by F(2x2, 3x3)."""
 
     template: ClassVar[str] = "kernels/scalar/winograd.c.jinja"
 
     conv: IntegerConv
-    images: Images
     fast: FastOutput
-    padding: int  # the element outside the image
-    gathers: bool  # the pixels of some tiles are collected,
-    gathers_all: bool  # of all tiles
+    tiles: Struct
+    gathers: bool  # the pixels of some tiles are collected
     blocks: tuple[TileBlocks, ...]  # of output channels
-    steps: Unrolled  # the loop over input channels
-    element_type: str  # of Bt d B in C
-    has_words: bool  # they are words, and the sums are assembly of Thumb's first instruction set:
-    thumb1_round: Thumb1Channels  # of a round of the loop,
-    thumb1_rest: Thumb1Channels  # and behind the last round
     out_column: int  # from one output of a tile to the next, in elements
     out_row: int  # from one row of a tile's outputs to the next
 
@@ -141,25 +122,18 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     packed = _packed(op, setting)
-    gathers_all = set(g.dilations) != {1}
-    gathers = gathers_all or g.is_padded
+    gathers = 2 if set(g.dilations) != {1} else int(g.is_padded)
     core = core_of(setting.target)
-    steps = _steps(g, _most_copies(setting))
     blocks = _blocks(g.out_channels, THUMB1_WIDTHS if core.is_thumb1 else WIDTHS)
     context = WinogradContext(
         conv=integer_conv(op, packed),
-        images=images(g),
         fast=scalar_output(op, packed),
-        padding=packed.padding,
-        gathers=gathers,
-        gathers_all=gathers_all,
-        blocks=blocks,
-        steps=steps,
         # Thumb's first instruction set loads several words by one instruction, but no int16 without an index.
-        element_type="int32_t" if core.is_thumb1 else "int16_t",
-        has_words=core.is_thumb1,
-        thumb1_round=_thumb1_channels(steps.unroll),
-        thumb1_rest=_thumb1_channels(steps.rest),
+        tiles=_tiles(
+            g, padding=packed.padding, gathers=gathers, has_words=core.is_thumb1, copies=_most_copies(setting)
+        ),
+        gathers=gathers > 0,
+        blocks=blocks,
         out_column=g.out_channels * g.dilations[1],
         out_row=g.out_channels * g.output[1] * g.dilations[0],
     )
@@ -181,17 +155,33 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     )
 
 
+def _tiles(g: ConvGeometry, *, padding: int, gathers: int, has_words: bool, copies: int) -> Struct:
+    """What the library knows of the images."""
+    sizes = images(g)
+    numbers = {"batch": g.batch, "x_image": sizes.x_image, "y_image": sizes.y_image}
+    numbers |= {"rows": g.input[0], "columns": g.input[1], "channels": g.in_channels}
+    numbers |= {"out_rows": g.output[0], "out_columns": g.output[1], "out_channels": g.out_channels}
+    numbers |= {"row_pad": g.pads_begin[0], "column_pad": g.pads_begin[1]}
+    numbers |= {"row_dilation": g.dilations[0], "column_dilation": g.dilations[1]}
+    numbers |= {"outside": padding, "gathers": gathers, "has_words": int(has_words), "round": _steps(g, copies).unroll}
+    return Struct("scalar_winograd", (), numbers)
+
+
 def _operations(context: WinogradContext) -> dict[str, float]:
     """What calls of the library's functions become: fitted to what gcc -O2 makes of 38 layers for three cores.
 
     A step of the sums is a product for each sum of a block. Cortex-M0 has few registers and needs more moves.
     """
-    products = [block.sums * (context.steps.unroll + context.steps.rest) for block in context.blocks]
+    numbers = context.tiles.numbers
+    channels = numbers["round"] + numbers["channels"] % numbers["round"]
+    products = [block.sums * channels for block in context.blocks]
+    has_words = numbers["has_words"]
     return {
-        "scalar_transform": 290.0 if context.has_words else 115.0,
+        "scalar_transform": 290.0 if has_words else 115.0,
         "scalar_gather": 40.0,
-        "scalar_multiply": 15.0 + 2.2 * sum(products) / len(products),
+        "scalar_multiply": 15.0 + (6.6 * channels if has_words else 2.2 * sum(products) / len(products)),
         "scalar_tile_outputs": 27.0,
+        "scalar_all_tiles": 50.0,
     }
 
 
@@ -204,13 +194,6 @@ def _most_copies(setting: Setting) -> int:
 def _steps(g: ConvGeometry, most: int) -> Unrolled:
     steps = unrolled(g.in_channels, most)
     return steps if steps.count > 1 or not steps.rest else unrolled(g.in_channels, g.in_channels // 2)
-
-
-def _thumb1_channels(channels: int) -> Thumb1Channels:
-    even = channels // 2 * 2
-    return Thumb1Channels(
-        tuple((i, i + 2) for i in range(0, 2 * even, 4)), (2 * even,) if even < channels else (), 2 * channels
-    )
 
 
 def _blocks(out_channels: int, widths: tuple[int, ...]) -> tuple[TileBlocks, ...]:

@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x7f0b305b
+#if CONV_HOST_HEADER_ID != 0x396f7b5d
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -500,9 +500,9 @@ static CONV_HOST_INLINE int8_t conv_host_conv1_requantize(int32_t acc, int32_t m
 }
 
 CONV_HOST_CONST_ATTR static const struct conv_host_spatial conv_host_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = {1, 1, 6, 6}, .out = {1, 1, 6, 6},
-    .kernel = {1, 1, 3, 3}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 1, 1},
-    .step = {0, 0, 24, 4},
+    .planes = 1, .plane_step = 0, .pixel = 4, .row = 12, .x_bytes = 1, .in = { 1, 1, 6, 6 }, .out = { 1, 1, 6, 6 },
+    .kernel = { 1, 1, 3, 3 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 1, 1 },
+    .step = { 0, 0, 24, 4 },
 };
 
 /* Copies the window of a pixel, in the order of the weights. */

@@ -15,7 +15,7 @@
  */
 #include "dense_host.h"
 
-#if DENSE_HOST_HEADER_ID != 0x6bb8b62b
+#if DENSE_HOST_HEADER_ID != 0xe6de4a00
 #error "dense_host.h was not generated together with this file"
 #endif
 
@@ -462,9 +462,9 @@ static DENSE_HOST_INLINE int8_t dense_host_conv1_requantize(int32_t acc, int32_t
 }
 
 DENSE_HOST_CONST_ATTR static const struct dense_host_spatial dense_host_conv1_windows = {
-    .planes = 1, .plane_step = 0, .pixel = 11, .row = 11, .x_bytes = 1, .in = {1, 1, 1, 1}, .out = {1, 1, 1, 1},
-    .kernel = {1, 1, 1, 1}, .stride = {1, 1, 1, 1}, .dilation = {1, 1, 1, 1}, .pad = {0, 0, 0, 0},
-    .step = {0, 0, 11, 11},
+    .planes = 1, .plane_step = 0, .pixel = 11, .row = 11, .x_bytes = 1, .in = { 1, 1, 1, 1 }, .out = { 1, 1, 1, 1 },
+    .kernel = { 1, 1, 1, 1 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 11, 11 },
 };
 
 /* Copies the window of a pixel, in the order of the weights. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x6d680471
+#if DEPTHWISE_NHWC_HEADER_ID != 0x7352a756
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -289,9 +289,9 @@ static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc,
 
 DEPTHWISE_NHWC_CONST_ATTR static const struct depthwise_nhwc_channelwise depthwise_nhwc_conv1_layer = {
     .windows.planes = 1, .windows.pixel = 1, .windows.row = 1, .windows.x_bytes = 1, .channels = 8, .taps = 9,
-    .weight_bytes = 1, .is_unsigned = 0, .is_small = 0, .windows.in = {1, 1, 10, 10}, .windows.out = {1, 1, 5, 5},
-    .windows.kernel = {1, 1, 3, 3}, .windows.stride = {1, 1, 2, 2}, .windows.dilation = {1, 1, 1, 1},
-    .windows.pad = {0, 0, 0, 0}, .windows.step = {0, 0, 80, 8},
+    .weight_bytes = 1, .is_unsigned = 0, .is_small = 0, .windows.in = { 1, 1, 10, 10 }, .windows.out = { 1, 1, 5, 5 },
+    .windows.kernel = { 1, 1, 3, 3 }, .windows.stride = { 1, 1, 2, 2 }, .windows.dilation = { 1, 1, 1, 1 },
+    .windows.pad = { 0, 0, 0, 0 }, .windows.step = { 0, 0, 80, 8 },
 };
 
 /* All channels of an output whose window lies within the image; x is the window's first pixel. */

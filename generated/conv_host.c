@@ -15,7 +15,7 @@
  */
 #include "conv_host.h"
 
-#if CONV_HOST_HEADER_ID != 0x396f7b5d
+#if CONV_HOST_HEADER_ID != 0x646805cc
 #error "conv_host.h was not generated together with this file"
 #endif
 
@@ -350,17 +350,6 @@ static CONV_HOST_INLINE void *conv_host_dot_taps_s8(
     return taps;
 }
 
-/* The sum of a window's taps, as 0 to 255. */
-static CONV_HOST_INLINE int32_t conv_host_dot_total(const uint8_t *taps, int32_t count)
-{
-    int32_t total = 0;
-
-    for (int32_t k = 0; k < count; k++) {
-        total += taps[k] ^ CONV_HOST_DOT_U8;
-    }
-    return total;
-}
-
 /* The outputs of a block of windows; y is the first one. */
 static CONV_HOST_INLINE void conv_host_dot_block(const struct conv_host_dot_layer *w,
     const struct conv_host_dot_tables *t, const uint8_t *taps, const void *own, uint8_t *y, conv_host_dot_sums_of *sum,
@@ -371,7 +360,10 @@ static CONV_HOST_INLINE void conv_host_dot_block(const struct conv_host_dot_laye
     int32_t totals[8], next = 0;
 
     for (int32_t i = 0; i < w->block; i++) {
-        totals[i] = w->is_corrected != 0 ? conv_host_dot_total(taps + i * w->window, w->taps) : 0;
+        totals[i] = 0;
+        for (int32_t k = 0; w->is_corrected != 0 && k < w->taps; k++) { /* as 0 to 255 */
+            totals[i] += taps[i * w->window + k] ^ CONV_HOST_DOT_U8;
+        }
     }
     for (int32_t m = 0; m < w->channels; m += 16) {
         uint8_t *const out = y + m * channel;

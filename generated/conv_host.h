@@ -17,7 +17,7 @@
  */
 
 /* conv_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_HOST_HEADER_ID 0x396f7b5d
+#define CONV_HOST_HEADER_ID 0x646805cc
 
 /* What is in an image can be traced by these. */
 #define CONV_HOST_QCGEN_VERSION "0.1.0"

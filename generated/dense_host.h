@@ -17,7 +17,7 @@
  */
 
 /* dense_host.c has the same id, a hash of both files: it does not compile with another header. */
-#define DENSE_HOST_HEADER_ID 0xe6de4a00
+#define DENSE_HOST_HEADER_ID 0x2d82eacd
 
 /* What is in an image can be traced by these. */
 #define DENSE_HOST_QCGEN_VERSION "0.1.0"

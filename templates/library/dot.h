@@ -219,17 +219,6 @@ static QCGEN_INLINE void *qcgen_dot_taps_u8(
     return taps;
 }
 
-/* The sum of a window's taps, as 0 to 255. */
-static QCGEN_INLINE int32_t qcgen_dot_total(const uint8_t *taps, int32_t count)
-{
-    int32_t total = 0;
-
-    for (int32_t k = 0; k < count; k++) {
-        total += taps[k] ^ QCGEN_DOT_U8;
-    }
-    return total;
-}
-
 /* The outputs of a block of windows; y is the first one. */
 static QCGEN_INLINE void qcgen_dot_block(const struct qcgen_dot_layer *w, const struct qcgen_dot_tables *t,
     const uint8_t *taps, const void *own, uint8_t *y, qcgen_dot_sums_of *sum, qcgen_dot_codes *codes,
@@ -240,7 +229,10 @@ static QCGEN_INLINE void qcgen_dot_block(const struct qcgen_dot_layer *w, const 
     int32_t totals[8], next = 0;
 
     for (int32_t i = 0; i < w->block; i++) {
-        totals[i] = w->is_corrected != 0 ? qcgen_dot_total(taps + i * w->window, w->taps) : 0;
+        totals[i] = 0;
+        for (int32_t k = 0; w->is_corrected != 0 && k < w->taps; k++) { /* as 0 to 255 */
+            totals[i] += taps[i * w->window + k] ^ QCGEN_DOT_U8;
+        }
     }
     for (int32_t m = 0; m < w->channels; m += 16) {
         uint8_t *const out = y + m * channel;

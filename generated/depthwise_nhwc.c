@@ -15,7 +15,7 @@
  */
 #include "depthwise_nhwc.h"
 
-#if DEPTHWISE_NHWC_HEADER_ID != 0x7352a756
+#if DEPTHWISE_NHWC_HEADER_ID != 0x71932cac
 #error "depthwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -44,12 +44,6 @@
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR __attribute__((noinline))
 #else
 #define DEPTHWISE_NHWC_NOINLINE DEPTHWISE_NHWC_CODE_ATTR
-#endif
-
-#if defined(__GNUC__)
-#define DEPTHWISE_NHWC_SUMMED(sum) __asm__ volatile("" : "+r"(sum)) /* no part of the sum is taken later */
-#else
-#define DEPTHWISE_NHWC_SUMMED(sum)
 #endif
 
 #if defined(__GNUC__) && defined(__OPTIMIZE__)
@@ -175,36 +169,35 @@ struct depthwise_nhwc_channelwise {
     struct depthwise_nhwc_spatial windows;
     int32_t channels, taps, weight_bytes;
     int32_t is_unsigned; /* elements are uint8_t */
-    int32_t is_small;    /* the core has too few registers to add several products at the same time */
 };
 
-/* The sum with the product of an element and weight i. */
-static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_channelwise_add(const struct depthwise_nhwc_channelwise *layer,
-    int32_t sum, const void *x, int32_t place, const void *weights, int32_t i)
-{
-    const int element = layer->is_unsigned != 0 ? ((const uint8_t *)x)[place] : ((const int8_t *)x)[place];
-    const int weight = layer->weight_bytes == 1 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i];
+/* Adds a product to a sum. */
+typedef int32_t depthwise_nhwc_channelwise_adder(const struct depthwise_nhwc_channelwise *layer, int32_t sum,
+    int element, int weight);
 
+static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_channelwise_add(
+    const struct depthwise_nhwc_channelwise *layer, int32_t sum, int element, int weight)
+{
     /* A product of bytes fits an int of 16 bits, too. */
-    sum += layer->weight_bytes == 1 ? element * weight : (int32_t)element * weight;
-    if (layer->is_small != 0) {
-        DEPTHWISE_NHWC_SUMMED(sum);
-    }
-    return sum;
+    return sum + (layer->weight_bytes == 1 ? element * weight : (int32_t)element * weight);
 }
 
 /* The sum of channel m: of the window that begins at x, or whose taps are pixels at these pointers. */
 static DEPTHWISE_NHWC_INLINE int32_t depthwise_nhwc_channelwise_sum(const struct depthwise_nhwc_channelwise *layer,
-    const void *x, const void *const *taps, int32_t m, const void *weights, int32_t bias)
+    depthwise_nhwc_channelwise_adder *add, const void *x, const void *const *taps, int32_t m, const void *weights,
+    int32_t bias)
 {
     int32_t sum = bias;
 
     DEPTHWISE_NHWC_UNROLLED
     for (int32_t k = 0; k < layer->taps; k++) {
-        const int32_t place = taps != 0 ? 0 : depthwise_nhwc_spatial_offset(&layer->windows, k);
+        const int32_t place = m + (taps != 0 ? 0 : depthwise_nhwc_spatial_offset(&layer->windows, k));
+        const void *const pixel = taps != 0 ? taps[k] : x;
+        const int32_t i = k * layer->channels + m;
+        const int weight = layer->weight_bytes == 1 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i];
 
-        sum = depthwise_nhwc_channelwise_add(layer, sum, taps != 0 ? taps[k] : x, place + m, weights,
-            k * layer->channels + m);
+        sum = add(layer, sum,
+            layer->is_unsigned != 0 ? ((const uint8_t *)pixel)[place] : ((const int8_t *)pixel)[place], weight);
     }
     return sum;
 }
@@ -289,7 +282,7 @@ static DEPTHWISE_NHWC_INLINE int8_t depthwise_nhwc_conv1_requantize(int32_t acc,
 
 DEPTHWISE_NHWC_CONST_ATTR static const struct depthwise_nhwc_channelwise depthwise_nhwc_conv1_layer = {
     .windows.planes = 1, .windows.pixel = 1, .windows.row = 1, .windows.x_bytes = 1, .channels = 8, .taps = 9,
-    .weight_bytes = 1, .is_unsigned = 0, .is_small = 0, .windows.in = { 1, 1, 10, 10 }, .windows.out = { 1, 1, 5, 5 },
+    .weight_bytes = 1, .is_unsigned = 0, .windows.in = { 1, 1, 10, 10 }, .windows.out = { 1, 1, 5, 5 },
     .windows.kernel = { 1, 1, 3, 3 }, .windows.stride = { 1, 1, 2, 2 }, .windows.dilation = { 1, 1, 1, 1 },
     .windows.pad = { 0, 0, 0, 0 }, .windows.step = { 0, 0, 80, 8 },
 };
@@ -298,8 +291,8 @@ DEPTHWISE_NHWC_CONST_ATTR static const struct depthwise_nhwc_channelwise depthwi
 DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_inside(const int8_t *restrict x, int8_t *restrict out)
 {
     for (int32_t m = 0; m < 8; m++) {
-        const int32_t acc = depthwise_nhwc_channelwise_sum(&depthwise_nhwc_conv1_layer, x, 0, m,
-            depthwise_nhwc_conv1_weights, depthwise_nhwc_conv1_bias[m]);
+        const int32_t acc = depthwise_nhwc_channelwise_sum(&depthwise_nhwc_conv1_layer, depthwise_nhwc_channelwise_add,
+            x, 0, m, depthwise_nhwc_conv1_weights, depthwise_nhwc_conv1_bias[m]);
 
         out[m * 1] = depthwise_nhwc_conv1_requantize(acc, m);
     }
@@ -313,8 +306,8 @@ DEPTHWISE_NHWC_NOINLINE static void depthwise_nhwc_conv1_border(const int8_t *re
 
     depthwise_nhwc_channelwise_find(&depthwise_nhwc_conv1_layer, x, begin, depthwise_nhwc_conv1_padding, taps);
     for (int32_t m = 0; m < 8; m++) {
-        const int32_t acc = depthwise_nhwc_channelwise_sum(&depthwise_nhwc_conv1_layer, 0, taps, m,
-            depthwise_nhwc_conv1_weights, depthwise_nhwc_conv1_bias[m]);
+        const int32_t acc = depthwise_nhwc_channelwise_sum(&depthwise_nhwc_conv1_layer, depthwise_nhwc_channelwise_add,
+            0, taps, m, depthwise_nhwc_conv1_weights, depthwise_nhwc_conv1_bias[m]);
 
         out[m * 1] = depthwise_nhwc_conv1_requantize(acc, m);
     }

@@ -17,7 +17,7 @@
  */
 
 /* depthwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NHWC_HEADER_ID 0x7352a756
+#define DEPTHWISE_NHWC_HEADER_ID 0x71932cac
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NHWC_QCGEN_VERSION "0.1.0"

@@ -45,9 +45,9 @@ class Operand:
         return self.constraint[0] not in "=+"
 
     def may_share(self, other: Operand) -> bool:
-        """Whether a register can hold both: "w" are vectors, and the general registers "l" are none of "h"."""
+        """Whether a register can hold both: "w" are vectors, the registers "l" are none of "h", and "i" is a number."""
         banks = {self.constraint[-1], other.constraint[-1]}
-        return banks != {"l", "h"} and (banks == {"w"} or "w" not in banks)
+        return "i" not in banks and banks != {"l", "h"} and (banks == {"w"} or "w" not in banks)
 
 
 @dataclass(frozen=True)

@@ -10,42 +10,56 @@ struct qcgen_channelwise {
     struct qcgen_spatial windows;
     int32_t channels, taps, weight_bytes;
     int32_t is_unsigned; /* elements are uint8_t */
-    int32_t is_small;    /* the core has too few registers to add several products at the same time */
 };
 
-/* The sum with the product of an element and weight i. */
-static QCGEN_INLINE int32_t qcgen_channelwise_add(
-    const struct qcgen_channelwise *layer, int32_t sum, const void *x, int32_t place, const void *weights, int32_t i)
-{
-    const int element = layer->is_unsigned != 0 ? ((const uint8_t *)x)[place] : ((const int8_t *)x)[place];
-    const int weight = layer->weight_bytes == 1 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i];
+/* Adds a product to a sum. */
+typedef int32_t qcgen_channelwise_adder(const struct qcgen_channelwise *layer, int32_t sum, int element, int weight);
 
+static QCGEN_INLINE int32_t qcgen_channelwise_add(
+    const struct qcgen_channelwise *layer, int32_t sum, int element, int weight)
+{
+    /* A product of bytes fits an int of 16 bits, too. */
+    return sum + (layer->weight_bytes == 1 ? element * weight : (int32_t)element * weight);
+}
+
+/* The same on cores with too few registers for several products at the same time. */
+static QCGEN_INLINE int32_t qcgen_channelwise_add_next(
+    const struct qcgen_channelwise *layer, int32_t sum, int element, int weight)
+{
 #if QCGEN_IS_THUMB1
+    (void)layer;
     return qcgen_scalar_multiply_add(sum, element, weight);
 #else
-    /* A product of bytes fits an int of 16 bits, too. */
-    sum += layer->weight_bytes == 1 ? element * weight : (int32_t)element * weight;
-    if (layer->is_small != 0) {
-        QCGEN_SUMMED(sum);
-    }
+    sum = qcgen_channelwise_add(layer, sum, element, weight);
+    QCGEN_SUMMED(sum);
     return sum;
 #endif
 }
 
+/* Weights as these cores address them: else compilers keep many pointers, and sums in no register that adds. */
+static QCGEN_INLINE const void *qcgen_channelwise_moved(const void *weights)
+{
+#if QCGEN_IS_THUMB1 && !defined(__OPTIMIZE_SIZE__)
+    QCGEN_MOVED(weights);
+#endif
+    return weights;
+}
+
 /* The sum of channel m: of the window that begins at x, or whose taps are pixels at these pointers. */
-static QCGEN_INLINE int32_t qcgen_channelwise_sum(const struct qcgen_channelwise *layer, const void *x,
-    const void *const *taps, int32_t m, const void *weights, int32_t bias)
+static QCGEN_INLINE int32_t qcgen_channelwise_sum(const struct qcgen_channelwise *layer, qcgen_channelwise_adder *add,
+    const void *x, const void *const *taps, int32_t m, const void *weights, int32_t bias)
 {
     int32_t sum = bias;
 
-#if QCGEN_IS_THUMB1 && !defined(__OPTIMIZE_SIZE__)
-    QCGEN_MOVED(weights); /* else compilers keep many pointers to them, and sums in no register that adds */
-#endif
     QCGEN_UNROLLED
     for (int32_t k = 0; k < layer->taps; k++) {
-        const int32_t place = taps != 0 ? 0 : qcgen_spatial_offset(&layer->windows, k);
+        const int32_t place = m + (taps != 0 ? 0 : qcgen_spatial_offset(&layer->windows, k));
+        const void *const pixel = taps != 0 ? taps[k] : x;
+        const int32_t i = k * layer->channels + m;
+        const int weight = layer->weight_bytes == 1 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i];
 
-        sum = qcgen_channelwise_add(layer, sum, taps != 0 ? taps[k] : x, place + m, weights, k * layer->channels + m);
+        sum = add(layer, sum,
+            layer->is_unsigned != 0 ? ((const uint8_t *)pixel)[place] : ((const int8_t *)pixel)[place], weight);
     }
     return sum;
 }

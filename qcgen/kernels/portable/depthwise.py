@@ -64,6 +64,7 @@ class DepthwiseNhwcContext(Context):
     steps: OutputSteps
     images: Images
     layer: Struct
+    add: str  # the library's function for a product
     guarded_count: int  # channels that have a guard band
     pixels: int  # of an output image
     has_border: bool  # some window reaches beyond the image
@@ -136,7 +137,8 @@ def prepare_nhwc(op: Operator, setting: Setting) -> Prepared:
         conv=integer_conv(op, packed),
         steps=output_steps(g, setting.y_layout),
         images=images(g),
-        layer=_layer(op, packed, spatial, setting),
+        layer=_layer(op, packed, spatial),
+        add="add_next" if setting.target.is_small else "add",
         guarded_count=0 if setting.is_free else packed.epilogue.guarded.size,
         pixels=prod(g.output),
         has_border=has_border,
@@ -214,13 +216,12 @@ def _row_block(width: int, taps: int, setting: Setting) -> int:
     return min(fitting, key=rough_cost)
 
 
-def _layer(op: Conv, packed: Packed, spatial: tuple[Axis, ...], setting: Setting) -> Struct:
+def _layer(op: Conv, packed: Packed, spatial: tuple[Axis, ...]) -> Struct:
     """What the library knows of filters and of the image with these axes."""
     windows = spatial_struct(spatial, {"planes": 1, "pixel": 1, "row": 1, "x_bytes": 1})
     numbers = {f"windows.{name}": value for name, value in windows.numbers.items()}
     numbers |= {"channels": op.geometry.in_channels, "taps": prod(op.geometry.kernel)}
     numbers |= {"weight_bytes": C_BYTES[packed.weights_type], "is_unsigned": int(op.x.dtype is DType.UINT8)}
-    numbers["is_small"] = int(setting.target.is_small)
     arrays = {f"windows.{name}": values for name, values in windows.arrays.items()}
     return Struct("channelwise", (), numbers, arrays=arrays)
 

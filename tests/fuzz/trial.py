@@ -32,7 +32,7 @@ from qcgen.verification.running import to_boundary
 
 SECONDS = 10  # of processor time
 ADDRESSES = 2 << 30  # bytes that a child may map besides what it has when it starts
-RESIDENT = 1 << 30  # bytes that it may use
+RESIDENT = 900 << 20  # bytes of memory that it may take besides
 TEXT = 40_000  # characters of what a user is told
 WORK = 3_000_000  # multiplications or elements up to which the C is run
 LARGEST = min(NETWORK, RELATIVE) * float(np.finfo(np.float32).max)  # what sums of terms within float32 may be off
@@ -96,7 +96,7 @@ def trial(number: int, content: bytes, options: Mapping[str, Any], log: Path) ->
     """The outcome for a mutant; ``log`` is where this process's standard error goes."""
     written = log.stat().st_size
     allow(SECONDS)
-    forget_peak()
+    before = forget_peak()
     try:
         with warnings.catch_warnings(), mapped(ADDRESSES):
             warnings.simplefilter("error")
@@ -110,7 +110,7 @@ def trial(number: int, content: bytes, options: Mapping[str, Any], log: Path) ->
     if not isinstance(outcome, Find):
         if log.stat().st_size > written:
             return Find(number, "standard error", log.read_text(errors="replace")[written:])
-        if (most := peak()) > RESIDENT:
+        if (most := peak() - before) > RESIDENT:
             return Find(number, "memory", f"{most >> 20} MiB")
     return outcome
 
@@ -179,8 +179,10 @@ def mapped(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-def forget_peak() -> None:
+def forget_peak() -> int:
+    """The bytes in memory, from which ``peak`` begins anew: a process that ran many tests has many."""
     Path("/proc/self/clear_refs").write_text("5")
+    return peak()
 
 
 def peak() -> int:

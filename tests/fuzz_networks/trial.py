@@ -103,7 +103,7 @@ def tried(number: int, recipe: Recipe, log: Path) -> Network | Refused | Find:
     except Exception as error:
         return Refused(number, "the judge", general(str(error)))
     os.truncate(log, 0)
-    forget_peak()
+    before = forget_peak()
     allow(SECONDS)
     try:
         with warnings.catch_warnings(), mapped(ADDRESSES):
@@ -115,7 +115,7 @@ def tried(number: int, recipe: Recipe, log: Path) -> Network | Refused | Find:
         return Find(number, signature(error), traceback.format_exc())
     if log.stat().st_size:
         return Find(number, "standard error", log.read_text(errors="replace"))
-    if (most := peak()) > RESIDENT:
+    if (most := peak() - before) > RESIDENT:
         return Find(number, "memory", f"{most >> 20} MiB")
     return outcome
 

@@ -26,14 +26,12 @@ static QCGEN_INLINE int32_t qcgen_channelwise_add(
 static QCGEN_INLINE int32_t qcgen_channelwise_add_next(
     const struct qcgen_channelwise *layer, int32_t sum, int element, int weight)
 {
-#if QCGEN_IS_THUMB1
     (void)layer;
-    return qcgen_scalar_multiply_add(sum, element, weight);
-#else
-    sum = qcgen_channelwise_add(layer, sum, element, weight);
+    sum = qcgen_scalar_multiply_add(sum, element, weight);
+#if !QCGEN_IS_THUMB1
     QCGEN_SUMMED(sum);
-    return sum;
 #endif
+    return sum;
 }
 
 /* Weights as these cores address them: else compilers keep many pointers, and sums in no register that adds. */

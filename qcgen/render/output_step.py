@@ -37,7 +37,7 @@ def define(
         return ""
     has_tie = is_apart and output.is_guarded
     channel = ", int32_t m" if output.is_per_channel else ""
-    model = _model_code(prefix, tables, output)
+    model = _model_code(prefix, tables, output) if output.is_guarded or output.kind == "soft-float" else ""
     text = ""
     if has_tie:
         text += f"/* {symbol}: the code next to a tie. */\n"
@@ -214,11 +214,10 @@ def _line_code(prefix: str, tables: Tables, output: Output) -> str:
 
 def _model_code(prefix: str, tables: Tables, output: Output) -> str:
     """The code by the model's own roundings."""
-    mantissa, exponent, addend = (
-        _value(role, tables, output) if role in output.numbers or role in tables else "" for role in MODEL_ROLES
-    )
-    subtracted = f" - {addend}" if output.subtracts else ""
-    return f"{prefix}_{output.emulation}(acc{subtracted}, {mantissa}, {exponent}){output.plus_zero_point}"
+    mantissa, exponent, addend = MODEL_ROLES
+    subtracted = f" - {_value(addend, tables, output)}" if output.subtracts else ""
+    scale = f"{_value(mantissa, tables, output)}, {_value(exponent, tables, output)}"
+    return f"{prefix}_{output.emulation}(acc{subtracted}, {scale}){output.plus_zero_point}"
 
 
 def _clamped(prefix: str, output: Output, text: str, low: bool = True, high: bool = True) -> str:

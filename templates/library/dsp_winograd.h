@@ -205,7 +205,7 @@ static QCGEN_INLINE void qcgen_dsp_gather_runs_s8(
     }
 }
 
-/* The same pixel by pixel: they lie apart, or are no whole number of words. */
+/* The same pixel by pixel: they lie apart, or do not fill whole words. */
 static QCGEN_INLINE void qcgen_dsp_gather_pixels_s8(
     const struct qcgen_dsp_tiles *tiles, const int8_t *x, int32_t y, int32_t x0, int8_t *pixels)
 {

@@ -178,8 +178,8 @@ static QCGEN_INLINE void qcgen_mve_quad_codes(const struct qcgen_mve_quads *quad
     }
 }
 
-/* The same if there is no `exact`, but near ties: returns bits of the rows that come near one. Else exact codes: with
-   `closeness` of one row, whose windows stand `down` rows lower in the columns, and only near ties. */
+/* Without `exact`: stores the codes and returns bits of the rows that come near a tie. With it: stores exact codes;
+   with `closeness` only those near ties, of one row, whose windows stand `down` rows lower in the columns. */
 static QCGEN_INLINE uint32_t qcgen_mve_quad_near_ties(const struct qcgen_mve_quads *quads, const void *own,
     qcgen_mve_sums_at *sums_at, qcgen_mve_lowered *lower, qcgen_mve_scaled *scaled, qcgen_mve_codes *codes,
     qcgen_mve_closeness *closeness, qcgen_mve_exact *exact, const int32_t *columns, const int8_t *weights,

@@ -35,7 +35,7 @@ class RowWindow:
 
     The first call's begin ``above`` rows above the image. ``padding`` is the code of rows outside the image, or the
     tensor that holds it, None where none is read. What each call reads whole has a ``step`` of 0. ``places``: the first
-    row of each call where these are no steps; then the tensor must be there as a whole.
+    row of each call where rows are not ``step`` apart; then the tensor must be there as a whole.
     """
 
     tensor: RowsName

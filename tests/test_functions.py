@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from functions_recorded import FUNCTIONS, OF_CHANNELS, WITH_NUMBERS, between_codes
+from functions_recorded import FUNCTIONS, OF_CHANNELS, WITH_NUMBERS, alone, between_codes
 from marks import share_at_first
+from tools import require_modules
 
 import qcgen
 from qcgen import functions
@@ -90,3 +91,32 @@ def test_lines_and_tables_of_channels_are_both_met():
         forms[name] = len(call.tables)
         assert (call.certificate.requantize is None) == (forms[name] == 1)
     assert set(forms.values()) == {1, 2, 4}
+
+
+PLACES = 37
+"""Numbers of a tensor: whole vectors of every length, and a rest."""
+
+
+def is_unsteady(name: str) -> bool:
+    """Whether onnxruntime gives another number where the same one stands elsewhere in its tensor."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(alone(name, (PLACES,)), providers=["CPUExecutionProvider"])
+    for numbers in np.random.RandomState(0).uniform(-4, 4, (16, PLACES)).astype(np.float32):
+        turned = (np.roll(session.run(None, {"x": np.roll(numbers, by)})[0], -by) for by in range(PLACES))
+        if len({row.tobytes() for row in turned}) > 1:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name", [name for name, steps in FUNCTIONS.items() if len(steps) == 1])
+def test_a_function_that_depends_on_the_place_of_its_number_is_named(name):
+    require_modules("onnxruntime")
+    assert FUNCTIONS[name][0][0] in functions.UNSTEADY or not is_unsteady(name)
+
+
+def test_functions_that_depend_on_the_place_are_found(monkeypatch):
+    require_modules("onnxruntime")
+    assert is_unsteady("Sin")
+    monkeypatch.setitem(FUNCTIONS, "Atan", [("Atan", "x")])
+    assert is_unsteady("Atan")

@@ -63,7 +63,7 @@ def test_outputs_are_named_as_for_onnxruntime(names, session):
 
 
 def test_a_type_checker_knows_every_target_and_no_other():
-    assert get_args(options.CoreName) == tuple(TARGETS)
+    assert get_args(options.CoreName) == tuple(TARGETS), "options.CoreName lists the targets in their order"
     assert set(get_args(options.ChipName)) == set(chips.CHIPS)
     assert set(get_args(options.SeriesName)) == chips.SERIES.keys() - chips.CHIPS.keys()
     hints = get_type_hints(qcgen.compile, localns={"ModelProto": object})

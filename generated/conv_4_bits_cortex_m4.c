@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x3083ac5d
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0fd84974
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -452,12 +452,12 @@ CONV_4_BITS_CORTEX_M4_CODE_ATTR static inline int8_t conv_4_bits_cortex_m4_conv1
     return (int8_t)conv_4_bits_cortex_m4_dsp_saturate_s8(conv_4_bits_cortex_m4_dsp_scale(acc, multiplier, offset) >> 4);
 }
 
-/* conv_4_bits_cortex_m4_conv1: how windows lie on the image. */
+/* How windows lie on the image. */
 CONV_4_BITS_CORTEX_M4_CONST_ATTR static const struct conv_4_bits_cortex_m4_dsp_windows
     conv_4_bits_cortex_m4_conv1_windows = {
-    .planes = 1, .rows = 6, .columns = 6, .channels = 8, .out_rows = 6,
-    .out_columns = 6, .kernel_rows = 3, .kernel_columns = 3, .row_stride = 1, .column_stride = 1,
-    .row_dilation = 1, .column_dilation = 1, .row_pad = 1, .column_pad = 1,
+    .planes = 1, .rows = 6, .columns = 6, .channels = 8, .out_rows = 6, .out_columns = 6, .kernel_rows = 3,
+    .kernel_columns = 3, .row_stride = 1, .column_stride = 1, .row_dilation = 1, .column_dilation = 1, .row_pad = 1,
+    .column_pad = 1,
 };
 
 /* Widens the window of an output pixel. */

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0xf63af19e
+#if CONV_CORTEX_M4_HEADER_ID != 0x4eb0a064
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -305,7 +305,7 @@ static CONV_CORTEX_M4_INLINE int conv_cortex_m4_dsp_find_window(
 }
 
 /* Widens the window of an output pixel; `at_border` widens one that leaves the image, 0 if there is none. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_window_s8(
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_window_of_rows_s8(
     const struct conv_cortex_m4_dsp_windows *w, const int8_t *x, int32_t pixel,
     void (*at_border)(const int8_t *x, int32_t row, int32_t column, int32_t *pairs), int32_t *pairs)
 {
@@ -441,20 +441,27 @@ CONV_CORTEX_M4_CODE_ATTR static inline int8_t conv_cortex_m4_conv1_code(int32_t 
     return (int8_t)conv_cortex_m4_dsp_saturate_s8(conv_cortex_m4_dsp_scale(acc, multiplier, offset) >> 5);
 }
 
-/* conv_cortex_m4_conv1: how windows lie on the image. */
+/* How windows lie on the image. */
 CONV_CORTEX_M4_CONST_ATTR static const struct conv_cortex_m4_dsp_windows conv_cortex_m4_conv1_windows = {
-    .planes = 1, .rows = 8, .columns = 8, .channels = 3, .out_rows = 5,
-    .out_columns = 5, .kernel_rows = 2, .kernel_columns = 2, .row_stride = 2, .column_stride = 2,
-    .row_dilation = 1, .column_dilation = 1, .row_pad = 1, .column_pad = 1,
+    .planes = 1, .rows = 8, .columns = 8, .channels = 3, .out_rows = 5, .out_columns = 5, .kernel_rows = 2,
+    .kernel_columns = 2, .row_stride = 2, .column_stride = 2, .row_dilation = 1, .column_dilation = 1, .row_pad = 1,
+    .column_pad = 1,
 };
 
 /* Widens a window that leaves the image, outside of which is the zero point. */
 CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_window_at_border(
     const int8_t *x, int32_t row, int32_t column, int32_t *pairs)
 {
-    int8_t gathered[12];
+    int8_t taps[12];
 
-    conv_cortex_m4_dsp_gather_s8(&conv_cortex_m4_conv1_windows, x, row, column, -12, gathered, pairs);
+    conv_cortex_m4_dsp_gather_s8(&conv_cortex_m4_conv1_windows, x, row, column, -12, taps, pairs);
+}
+
+/* Widens the window of an output pixel. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_window(const int8_t *x, int32_t pixel, int32_t *pairs)
+{
+    conv_cortex_m4_dsp_window_of_rows_s8(&conv_cortex_m4_conv1_windows, x, pixel, conv_cortex_m4_conv1_window_at_border,
+        pairs);
 }
 
 /* Stores the outputs of a block of channels for two pixels. */
@@ -499,10 +506,8 @@ CONV_CORTEX_M4_CODE_ATTR static void conv_cortex_m4_conv1(const int8_t *x, int8_
     for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
         const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
 
-        conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel, conv_cortex_m4_conv1_window_at_border,
-            pairs);
-        conv_cortex_m4_dsp_window_s8(&conv_cortex_m4_conv1_windows, x, pixel + 1, conv_cortex_m4_conv1_window_at_border,
-            pairs + 1);
+        conv_cortex_m4_conv1_window(x, pixel, pairs);
+        conv_cortex_m4_conv1_window(x, pixel + 1, pairs + 1);
         conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
     }
 }

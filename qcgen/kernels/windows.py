@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from qcgen.ir.context import Context, Struct
@@ -171,44 +171,6 @@ def images(g: ConvGeometry) -> Images:
 def output_steps(g: ConvGeometry, layout: Layout) -> OutputSteps:
     """Of an output in ``layout``."""
     return OutputSteps(g.out_channels, 1) if layout is Layout.CHANNELS_LAST else OutputSteps(1, prod(g.output))
-
-
-@dataclass(frozen=True)
-class Runs:
-    """A window of an image with these spatial ``axes`` as runs: rows of taps (``is_rows``), else single taps.
-
-    templates/kernels/windows.c.jinja shows them. ``depth``: of loops around the one over the runs.
-    """
-
-    axes: tuple[Axis, ...]
-    is_rows: bool
-    depth: int
-
-    @property
-    def looped_axes(self) -> tuple[Axis, ...]:
-        """The axes that a loop over the runs has."""
-        around = self.axes[:-1] if self.is_rows else self.axes
-        return tuple(replace(axis, indent=INDENT * (self.depth + i)) for i, axis in enumerate(around))
-
-    @property
-    def inner(self) -> str:
-        """The indent within the loops over the runs."""
-        return INDENT * (self.depth + len(self.looped_axes))
-
-    @property
-    def row(self) -> Axis:
-        """The last axis."""
-        return self.axes[-1]
-
-    @property
-    def has_border(self) -> bool:
-        """Whether some window reaches beyond the image."""
-        return any_at_border(self.axes)
-
-    @property
-    def has_inside(self) -> bool:
-        """Whether some window lies wholly within the image."""
-        return any_inside(self.axes)
 
 
 @dataclass(frozen=True)

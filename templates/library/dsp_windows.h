@@ -4,6 +4,7 @@
 #include <string.h>
 #include "compiler.h"
 #include "dsp.h"
+#include "spatial.h"
 
 /* How the windows of a convolution lie on its image. An image of one axis is one row. */
 struct qcgen_dsp_windows {
@@ -106,29 +107,6 @@ static QCGEN_INLINE int32_t *qcgen_dsp_widen_run_s8(const int8_t *x, int32_t wor
     return pairs + 4 * rest;
 }
 
-/* Widens a window of `count` runs of neighbours: the words of all, then what they leave over, to an even number of
-   pairs. */
-static QCGEN_INLINE void qcgen_dsp_widen_runs_s8(
-    const int8_t *const *runs, int32_t count, int32_t run, int32_t *pairs)
-{
-    const int32_t left = run % 4, elements = count * left;
-    int32_t low = 0;
-
-    for (int32_t r = 0; r < count; r++) {
-        pairs = qcgen_dsp_widen_run_s8(runs[r], run / 4, 8, pairs);
-    }
-    QCGEN_UNROLLED
-    for (int32_t i = 0; i < (elements + 3) / 4 * 4; i++) {
-        const int32_t element = i < elements ? runs[i / left][run - left + i % left] : 0;
-
-        if (i % 2 == 0) {
-            low = element;
-        } else {
-            pairs[i - 1] = qcgen_dsp_pair(low, element);
-        }
-    }
-}
-
 /* Widens a window that begins at x, whose rows lie so far apart and whose columns are neighbours: the words of all
    rows, then what they leave over, to an even number of pairs. */
 static QCGEN_INLINE void qcgen_dsp_widen_rows_s8(
@@ -168,7 +146,7 @@ static QCGEN_INLINE int qcgen_dsp_find_window(
 }
 
 /* Widens the window of an output pixel; `at_border` widens one that leaves the image, 0 if there is none. */
-static QCGEN_INLINE void qcgen_dsp_window_s8(
+static QCGEN_INLINE void qcgen_dsp_window_of_rows_s8(
     const struct qcgen_dsp_windows *w, const int8_t *x, int32_t pixel,
     void (*at_border)(const int8_t *x, int32_t row, int32_t column, int32_t *pairs), int32_t *pairs)
 {
@@ -241,4 +219,109 @@ static QCGEN_INLINE void qcgen_dsp_gather_s8(
         }
     }
     qcgen_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
+}
+
+/* Widens the words of taps that lie side by side, or as many of padding. */
+static QCGEN_INLINE void *qcgen_dsp_widen_taps_s8(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps)
+{
+    int32_t *pairs = taps;
+
+    if (is_outside == 0) {
+        return qcgen_dsp_widen_run_s8((const int8_t *)x + place, count / 4, 8, pairs);
+    }
+    for (int32_t i = 0; i < count / 4; i++, pairs += 4) {
+        pairs[0] = qcgen_dsp_pair(padding, padding);
+        pairs[2] = pairs[0];
+    }
+    return pairs;
+}
+
+/* Where the taps of a window go: pairs of their words, and what these leave over. */
+struct qcgen_dsp_taps_s8 {
+    int32_t *pairs;
+    int8_t *rest;
+};
+
+/* Widens the words of such taps and copies the others. */
+static QCGEN_INLINE void *qcgen_dsp_split_taps_s8(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps)
+{
+    struct qcgen_dsp_taps_s8 *const to = taps;
+    const int8_t *const run = (const int8_t *)x + place;
+
+    to->pairs = qcgen_dsp_widen_taps_s8(x, place, count, padding, is_outside, to->pairs);
+    if (is_outside != 0) {
+        (void)memset(to->rest, padding, (size_t)(count % 4));
+    } else {
+        QCGEN_UNROLLED
+        for (int32_t i = count / 4 * 4; i < count; i++) {
+            to->rest[i % 4] = run[i];
+        }
+    }
+    to->rest += count % 4;
+    return taps;
+}
+
+/* Copies them all. */
+static QCGEN_INLINE void *qcgen_dsp_copy_taps_s8(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps)
+{
+    const int8_t *const run = (const int8_t *)x + place;
+    int8_t *const to = taps;
+
+    if (is_outside != 0) {
+        (void)memset(to, padding, (size_t)count);
+    } else if (count % 4 == 0 || count == 1) {
+        (void)memcpy(to, run, (size_t)count);
+    } else {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < count; i++) {
+            to[i] = run[i];
+        }
+    }
+    return to + count;
+}
+
+/* Widens the window of an output pixel, so many `runs` of taps that lie side by side: the words of all, then what they
+   leave over, to an even number of pairs. At the border `taps` has room for that, or for a window of rows. */
+static QCGEN_INLINE void qcgen_dsp_window_of_runs_s8(const struct qcgen_spatial *w, const int8_t *x, int32_t pixel,
+    int32_t padding, int32_t runs, int8_t *taps, int32_t *pairs)
+{
+    const int32_t left = w->row % 4, elements = runs * left, in_plane = runs / w->planes;
+    struct qcgen_dsp_taps_s8 to = { pairs, taps };
+    int32_t begin[4], low = 0;
+    const int32_t is_inside = qcgen_spatial_find(w, pixel, begin);
+
+    if (is_inside != 0) {
+        x += qcgen_spatial_first(w, begin);
+        qcgen_spatial_walk(w, x, 1, begin, padding, pairs, qcgen_dsp_widen_taps_s8);
+    } else if (w->row == w->pixel) {
+        qcgen_spatial_walk(w, x, 0, begin, padding, &to, qcgen_dsp_split_taps_s8);
+    } else {
+        qcgen_spatial_walk(w, x, 0, begin, padding, taps, qcgen_dsp_copy_taps_s8);
+        for (int32_t r = 0; r < runs; r++) {
+            (void)qcgen_dsp_split_taps_s8(taps, r * w->row, w->row, 0, 0, &to);
+        }
+    }
+    pairs += 4 * runs * (w->row / 4);
+    if (is_inside != 0) {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < (elements + 3) / 4 * 4; i++) {
+            const int32_t run = i / left, tap = run % in_plane * (w->row / w->pixel);
+            const int32_t place = run / in_plane * w->plane_step + qcgen_spatial_offset(w, tap);
+            const int32_t element = i < elements ? x[place + w->row - left + i % left] : 0;
+
+            if (i % 2 == 0) {
+                low = element;
+            } else {
+                pairs[i - 1] = qcgen_dsp_pair(low, element);
+            }
+        }
+    } else {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < (elements + 3) / 4 * 4; i += 2) {
+            pairs[i] = qcgen_dsp_pair(i < elements ? taps[i] : 0, i + 1 < elements ? taps[i + 1] : 0);
+        }
+    }
 }

@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import gcd, inf, prod
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from qcgen.ir.context import Context, LayerField, own
+from qcgen.ir.context import Context, LayerField, Struct, own
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_pixels
@@ -42,18 +40,16 @@ from qcgen.kernels.arm_dsp.window import (
     AXES,
     MAX_REMAINDER,
     MAX_UNROLL,
-    DspWindows,
     PairedWindow,
     dsp_windows,
-    remainder_elements,
     window,
 )
 from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, SizesPrice, number
 from qcgen.kernels.packing import NIBBLE, Packed, pack
 from qcgen.kernels.reasons import why_groups, why_no_byte_conv, why_no_pointwise
-from qcgen.kernels.text import Described, described, divided, sized_loop, unrolled, x_kind
-from qcgen.kernels.windows import Images, Runs, any_at_border, axes, images
+from qcgen.kernels.text import Described, described, divided, sized_loop, x_kind
+from qcgen.kernels.windows import Images, any_at_border, axes, images, spatial_struct
 
 WORD = 4  # elements
 WINDOWS = "dsp_windows"  # of a layer: a struct of the library
@@ -64,7 +60,6 @@ FUNCTION_BYTES = 1300  # of a layer's own functions
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
 SINGLE_WORDS = 8  # of a pixel, widened without a loop
-NO_WINDOW = PairedWindow(0, 0, unrolled(0, 1), (), np.zeros(0, np.int64), False, False, False)
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
 
 
@@ -156,13 +151,11 @@ class FoundWindow(Context):
     """How a window is found and widened."""
 
     way: Literal["pixels", "rows", "words", "runs"]  # that follow each other, of taps, of each tap, in a list
-    windows: DspWindows | None  # of rows and words, but of layers of several sizes
-    copies: int  # of the body of the loop over words
-    found: Runs
-    window: PairedWindow
-    is_looped: bool  # so many words of a pixel that both windows are widened in one loop
-    is_planar: bool  # channels first
-    plane: int  # from one channel to the next, in elements
+    windows: Struct | None  # None of pixels, and where each layer has its own
+    how: str  # the arguments of the library's function that tell how it widens a window
+    stacked: int  # elements that it has on the stack
+    words: int  # of a pixel
+    is_looped: bool  # so many that both windows are widened in one loop
 
 
 @dataclass(frozen=True)
@@ -204,7 +197,7 @@ def why_not(op: Operator, setting: Setting) -> str | None:
         return why_groups(g)
     if setting.optimize == "size" and why_no_pointwise(op, setting) is None:
         return "arm_dsp/pointwise does this without a scratch buffer"
-    remainder = remainder_elements(g, setting.x_layout, has_border=_has_border(op, setting))
+    remainder = window(g, setting.x_layout, has_border=_has_border(op, setting)).remainder
     if remainder > MAX_REMAINDER:
         return f"words of four leave {remainder} elements of a window over; at most {MAX_REMAINDER} are written out"
     return None
@@ -247,8 +240,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         sizes=None,
     )
     constants = [packed_constants(words, packed)]
-    if has_border and not planned.is_gathered and context.windows.way == "runs":
-        constants.append(Constants("padding", op.x.dtype.c, np.full(planned.run, packed.padding), "a tap outside."))
     if has_border and setting.is_free:
         constants.append(number("padding_byte", "int32_t", packed.padding, "a tap outside."))
     constants += exact_constants(packed)
@@ -287,7 +278,7 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     segments, places = _shown_segments(words, tail, setting.sizes, WIDTHS)
     context = ConvContext(
         conv=described(op),
-        windows=FoundWindow("words", None, _copies_of(setting.sizes), Runs((), False, 0), NO_WINDOW, False, False, 0),
+        windows=FoundWindow("words", None, str(_copies_of(setting.sizes)), 0, 0, False),
         image=PixelsByTwo(Images(0, 0), 0, 0, False, False, False),
         outputs=block_outputs(op, packed, segments, Outputs(op.y.dtype.c, 1, own("out_channels"))),
         x_kind=x_kind(op),
@@ -308,18 +299,22 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
 
 
 def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow) -> FoundWindow:
-    is_planar = setting.x_layout is Layout.CHANNELS_FIRST
-    way = _way(g, planned, is_planar=is_planar)
+    way = _way(g, planned, is_planar=setting.x_layout is Layout.CHANNELS_FIRST)
+    stacked = g.taps if planned.is_gathered else planned.remainder if way == "runs" else 0
+    how = f"{planned.runs}, {'taps' if stacked else '0'}" if way == "runs" else str(SINGLE_WORDS)
+    windows = {"pixels": None, "runs": _runs(g, setting.x_layout, planned)}
+    words = g.in_channels // WORD
     return FoundWindow(
-        way=way,
-        windows=dsp_windows(g, setting.x_layout) if way in ("rows", "words") else None,
-        copies=SINGLE_WORDS,
-        found=Runs(axes(g, setting.x_layout), planned.is_rows, depth=1 if is_planar else 0),
-        window=planned,
-        is_looped=planned.words.total > SINGLE_WORDS,
-        is_planar=is_planar,
-        plane=prod(g.input),
+        way, windows.get(way, dsp_windows(g, setting.x_layout).struct), how, stacked, words, words > SINGLE_WORDS
     )
+
+
+def _runs(g: ConvGeometry, layout: Layout, planned: PairedWindow) -> Struct:
+    """The windows of any image."""
+    is_planar = layout is Layout.CHANNELS_FIRST
+    planes, pixel = (g.in_channels, 1) if is_planar else (1, g.in_channels)
+    numbers = {"planes": planes, "plane_step": prod(g.input) if is_planar else 0, "pixel": pixel, "row": planned.run}
+    return spatial_struct(axes(g, layout), numbers)
 
 
 def _way(g: ConvGeometry, planned: PairedWindow, *, is_planar: bool) -> Literal["pixels", "rows", "words", "runs"]:

@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
+from qcgen.ir.context import Struct
 from qcgen.ir.program import ConvGeometry, Int64s
 from qcgen.ir.types import Layout
-from qcgen.kernels.text import Unrolled, unrolled
 from qcgen.kernels.windows import PlaneAxis, plane_axes
 
 MAX_GATHERED = 256  # elements of a window at the border that the C function collects on its stack
@@ -18,41 +18,22 @@ MAX_UNROLL = 10  # copies of a loop's body: the loop itself then costs 3 instruc
 MAX_WHOLE = 16  # copies where there is no loop then
 
 AXES = 2  # that windows of the library have
-VALUES = 5  # of a struct in a line of C
 
 ZERO = -1
 """In an order: a half of a pair that no element fills; its weights are zero."""
 
 
 @dataclass(frozen=True)
-class Element:
-    """An element of a window: which run of neighbours in the image, and where in it."""
-
-    run: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class RemainderPair:
-    """Two elements that are left over by whole words; ``high`` is None if there is no second one."""
-
-    low: Element
-    high: Element | None
-
-
-@dataclass(frozen=True)
 class PairedWindow:
     """A window as ``runs`` of ``run`` elements that lie side by side in the image, each widened word by word.
 
-    ``words`` are the whole words of a run, ``remainder`` what they leave over, ``order`` (slots,) which weight of a
-    channel, as ONNX counts them, belongs to each half pair. ``is_rows``: runs are rows of taps, else single taps.
+    ``order`` (slots,): which weight of a channel, as ONNX counts them, belongs to each half pair; words of all runs
+    come first. ``is_rows``: runs are rows of taps, else single taps.
     ``is_gathered``: at the border, rows that leave the image are collected on the stack; taps leave it as a whole.
     """
 
     runs: int
     run: int
-    words: Unrolled
-    remainder: tuple[RemainderPair, ...]
     order: Int64s
     is_rows: bool
     is_gathered: bool
@@ -62,6 +43,11 @@ class PairedWindow:
     def pairs(self) -> int:
         """Pairs of one window; an even number."""
         return self.order.size // 2
+
+    @property
+    def remainder(self) -> int:
+        """Elements that whole words leave over."""
+        return self.runs * (self.run % 4)
 
 
 @dataclass(frozen=True)
@@ -84,10 +70,9 @@ class DspWindows:
     column_pad: int
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """The values as C, in lines."""
-        values = [f".{name} = {value}" for name, value in asdict(self).items()]
-        return tuple(", ".join(values[i : i + VALUES]) for i in range(0, len(values), VALUES))
+    def struct(self) -> Struct:
+        """The values of the struct."""
+        return Struct("dsp_windows", (), asdict(self))
 
 
 def dsp_windows(g: ConvGeometry, layout: Layout) -> DspWindows:
@@ -144,12 +129,6 @@ def in_whole_words(g: ConvGeometry, layout: Layout, words: int) -> Int64s:
     return _weights_of(np.where(order < g.taps, order, ZERO), g, layout)
 
 
-def remainder_elements(g: ConvGeometry, layout: Layout, *, has_border: bool) -> int:
-    """How many elements whole words leave over."""
-    planned = window(g, layout, has_border=has_border)
-    return planned.runs * (planned.run % 4)
-
-
 def _weights_of(order: Int64s, g: ConvGeometry, layout: Layout) -> Int64s:
     """The weights of elements that are counted as they lie in the image; ONNX counts [channel][k...]."""
     if layout is Layout.CHANNELS_FIRST:
@@ -160,15 +139,8 @@ def _weights_of(order: Int64s, g: ConvGeometry, layout: Layout) -> Int64s:
 def _window(runs: int, run: int) -> PairedWindow:
     whole = run // 4 * 4
     words = np.arange(whole).reshape(-1, 2, 2).transpose(0, 2, 1).reshape(-1)  # 0, 2 and 1, 3 of each word
-    order = (np.arange(runs)[:, None] * run + words[None, :]).reshape(-1)
-    left = [Element(r, offset) for r in range(runs) for offset in range(whole, run)]
-    remainder = tuple(
-        RemainderPair(left[i], left[i + 1] if i + 1 < len(left) else None) for i in range(0, len(left), 2)
-    )
-    tail = [ZERO if e is None else e.run * run + e.offset for pair in remainder for e in (pair.low, pair.high)]
-    order = np.concatenate([order, np.array(tail, np.int64)])
-    has_zero_pair = order.size % 4 != 0
-    if has_zero_pair:
-        order = np.concatenate([order, np.full(2, ZERO)])
-    words_of_run = unrolled(whole // 4, 4)
-    return PairedWindow(runs, run, words_of_run, remainder, order.astype(np.int64), False, False, has_zero_pair)
+    first = np.arange(runs)[:, None] * run
+    left = (first + np.arange(whole, run)).reshape(-1)
+    zeros = -left.size % 4
+    order = np.concatenate([(first + words).reshape(-1), left, np.full(zeros, ZERO)])
+    return PairedWindow(runs, run, order, False, False, has_zero_pair=zeros > 1)

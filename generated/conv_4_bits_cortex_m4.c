@@ -15,7 +15,7 @@
  */
 #include "conv_4_bits_cortex_m4.h"
 
-#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x0fd84974
+#if CONV_4_BITS_CORTEX_M4_HEADER_ID != 0x635166b9
 #error "conv_4_bits_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -325,13 +325,16 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_window_of_wor
     }
 }
 
-/* The same for two windows: the sums of the second follow those of the first. */
+/* Where the sums of channels start for two windows: those of the second follow those of the first. */
 static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_starts_of_two(const int32_t **constants,
     int32_t width, int32_t *a)
 {
     CONV_4_BITS_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < width; c += 2) {
+    for (int32_t c = 0; c + 1 < width; c += 2) {
         conv_4_bits_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    if (width == 1) {
+        a[0] = *(*constants)++;
     }
     CONV_4_BITS_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
@@ -393,16 +396,23 @@ static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_step_nibbles_
 
 typedef void conv_4_bits_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
 
-/* Steps until `end`, `copies` a round. */
-static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_steps_until(conv_4_bits_cortex_m4_dsp_step *step,
-    int32_t copies, const int32_t **xs, const int32_t *end, const int32_t **constants, int32_t *a, int32_t *b)
+/* Steps until `end`, `copies` a round, then `rest` more. */
+static CONV_4_BITS_CORTEX_M4_INLINE void conv_4_bits_cortex_m4_dsp_steps(conv_4_bits_cortex_m4_dsp_step *step,
+    int32_t copies, const int32_t *end, int32_t rest, const int32_t **xs, const int32_t **constants, int32_t *a,
+    int32_t *b)
 {
-    do {
-        CONV_4_BITS_CORTEX_M4_UNROLLED
-        for (int32_t i = 0; i < copies; i++) {
-            step(xs, constants, a, b);
-        }
-    } while (*xs != end);
+    if (copies > 0) {
+        do {
+            CONV_4_BITS_CORTEX_M4_UNROLLED
+            for (int32_t i = 0; i < copies; i++) {
+                step(xs, constants, a, b);
+            }
+        } while (*xs != end);
+    }
+    CONV_4_BITS_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < rest; i++) {
+        step(xs, constants, a, b);
+    }
 }
 
 /* The sum of the elements of one of two windows whose pairs alternate; `words`: of both, a multiple of 4. Gcc 12 for
@@ -488,8 +498,7 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static const int32_t *conv_4_bits_cortex_m4_conv1
     int32_t a[8];
 
     conv_4_bits_cortex_m4_dsp_starts_of_two(&constants, 4, a);
-    conv_4_bits_cortex_m4_dsp_steps_until(
-        conv_4_bits_cortex_m4_dsp_step_nibbles_4, 9, &xs, xs + 72, &constants, a, a + 4);
+    conv_4_bits_cortex_m4_dsp_steps(conv_4_bits_cortex_m4_dsp_step_nibbles_4, 9, xs + 72, 0, &xs, &constants, a, a + 4);
     conv_4_bits_cortex_m4_dsp_part_nibbles(common, 8, a, sums);
     return constants;
 }
@@ -518,12 +527,12 @@ CONV_4_BITS_CORTEX_M4_NOINLINE static void conv_4_bits_cortex_m4_conv1_channels4
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
 CONV_4_BITS_CORTEX_M4_CODE_ATTR static void conv_4_bits_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    enum { OUT_PIXELS = 36, Y_PIXEL = 8 };
+    const int32_t pixels = 36, y_pixel = 8;
 
-    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {
+    for (int32_t pixel = 0; pixel < pixels; pixel += 2) {
         conv_4_bits_cortex_m4_conv1_window(x, pixel, pairs);
         conv_4_bits_cortex_m4_conv1_window(x, pixel + 1, pairs + 1);
-        conv_4_bits_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
+        conv_4_bits_cortex_m4_conv1_channels4(pairs, y + pixel * y_pixel);
     }
 }
 

@@ -19,7 +19,7 @@
  */
 
 /* conv_4_bits_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_4_BITS_CORTEX_M4_HEADER_ID 0x0fd84974
+#define CONV_4_BITS_CORTEX_M4_HEADER_ID 0x635166b9
 
 /* What is in an image can be traced by these. */
 #define CONV_4_BITS_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv_cortex_m4.h"
 
-#if CONV_CORTEX_M4_HEADER_ID != 0x4eb0a064
+#if CONV_CORTEX_M4_HEADER_ID != 0x8c4a7616
 #error "conv_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -344,12 +344,15 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_gather_s8(const struct conv
     conv_cortex_m4_dsp_widen_rows_s8(w, gathered, run, w->kernel_rows * run, pairs);
 }
 
-/* The same for two windows: the sums of the second follow those of the first. */
+/* Where the sums of channels start for two windows: those of the second follow those of the first. */
 static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_starts_of_two(const int32_t **constants, int32_t width, int32_t *a)
 {
     CONV_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < width; c += 2) {
+    for (int32_t c = 0; c + 1 < width; c += 2) {
         conv_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    if (width == 1) {
+        a[0] = *(*constants)++;
     }
     CONV_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
@@ -412,12 +415,20 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_step_shared_4(const int32_t
 
 typedef void conv_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
 
-/* `count` steps. */
-static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_steps(
-    conv_cortex_m4_dsp_step *step, int32_t count, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+/* Steps until `end`, `copies` a round, then `rest` more. */
+static CONV_CORTEX_M4_INLINE void conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step *step, int32_t copies,
+    const int32_t *end, int32_t rest, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
 {
+    if (copies > 0) {
+        do {
+            CONV_CORTEX_M4_UNROLLED
+            for (int32_t i = 0; i < copies; i++) {
+                step(xs, constants, a, b);
+            }
+        } while (*xs != end);
+    }
     CONV_CORTEX_M4_UNROLLED
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < rest; i++) {
         step(xs, constants, a, b);
     }
 }
@@ -479,6 +490,19 @@ static CONV_CORTEX_M4_INLINE void conv_cortex_m4_conv1_outputs(const int32_t *a,
     }
 }
 
+/* Sums of a block of 4 output channels for two pixels over their windows; returns the block's tail. */
+static CONV_CORTEX_M4_INLINE const int32_t *conv_cortex_m4_conv1_sums4(
+    const int32_t *pairs, const int32_t *constants, int32_t *sums)
+{
+    const int32_t *xs = pairs;
+    int32_t a[8];
+
+    conv_cortex_m4_dsp_starts_of_two(&constants, 4, a);
+    conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step_shared_4, 0, 0, 6, &xs, &constants, a, a + 4);
+    conv_cortex_m4_dsp_part_shared(0, 8, a, sums);
+    return constants;
+}
+
 /* Output channels 0 to 3 of two pixels, 4 at a time. */
 CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t *pairs, int8_t *out)
 {
@@ -486,12 +510,9 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t
     const int8_t *const end = out + 4;
 
     do {
-        const int32_t *xs = pairs;
         int32_t a[8];
 
-        conv_cortex_m4_dsp_starts_of_two(&constants, 4, a);
-        conv_cortex_m4_dsp_steps(conv_cortex_m4_dsp_step_shared_4, 6, &xs, &constants, a, a + 4);
-        conv_cortex_m4_dsp_part_shared(0, 8, a, a);
+        constants = conv_cortex_m4_conv1_sums4(pairs, constants, a);
         conv_cortex_m4_conv1_outputs(a, 4, constants, out);
         constants += 4;
         out += 4;
@@ -501,14 +522,14 @@ CONV_CORTEX_M4_NOINLINE static void conv_cortex_m4_conv1_channels4(const int32_t
 /* conv1: QLinearConv, kernel 2x2, stride 2x2, padding 1x1. */
 CONV_CORTEX_M4_CODE_ATTR static void conv_cortex_m4_conv1(const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    enum { OUT_PIXELS = 25, Y_PIXEL = 4 };
+    const int32_t pixels = 25, y_pixel = 4;
 
-    for (int32_t i = 0; i < OUT_PIXELS; i += 2) {
-        const int32_t pixel = i < OUT_PIXELS - 1 ? i : OUT_PIXELS - 2; /* the last two compute one a second time */
+    for (int32_t i = 0; i < pixels; i += 2) {
+        const int32_t pixel = i < pixels - 1 ? i : pixels - 2; /* the last two compute one a second time */
 
         conv_cortex_m4_conv1_window(x, pixel, pairs);
         conv_cortex_m4_conv1_window(x, pixel + 1, pairs + 1);
-        conv_cortex_m4_conv1_channels4(pairs, y + pixel * Y_PIXEL);
+        conv_cortex_m4_conv1_channels4(pairs, y + pixel * y_pixel);
     }
 }
 

@@ -19,7 +19,7 @@
  */
 
 /* conv_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_CORTEX_M4_HEADER_ID 0x4eb0a064
+#define CONV_CORTEX_M4_HEADER_ID 0x8c4a7616
 
 /* What is in an image can be traced by these. */
 #define CONV_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -23,7 +23,7 @@
  */
 #include "network_within_flash.h"
 
-#if NETWORK_WITHIN_FLASH_HEADER_ID != 0xf238bc82
+#if NETWORK_WITHIN_FLASH_HEADER_ID != 0x3d5600a9
 #error "network_within_flash.h was not generated together with this file"
 #endif
 
@@ -810,16 +810,16 @@ NETWORK_WITHIN_FLASH_NOINLINE static void network_within_flash_y_two_pixels(
 /* y: QLinearConv, kernel 1x1, stride 1x1. */
 NETWORK_WITHIN_FLASH_CODE_ATTR static void network_within_flash_y(const int8_t *x, int8_t *y, int32_t *constants)
 {
-    enum { OUT_PIXELS = 64, OUT_CHANNELS = 4, IN_CHANNELS = 8 };
+    const int32_t pixels = 64, y_pixel = 4, x_pixel = 8;
 
     /* Every two pixels read the constants again: in RAM they wait for no flash. */
     (void)memcpy(constants, network_within_flash_y_constants, 24 * sizeof *constants);
 
-    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {
-        const int8_t *const first = x + pixel * IN_CHANNELS;
-        const int8_t *const second = first + IN_CHANNELS;
+    for (int32_t pixel = 0; pixel < pixels; pixel += 2) {
+        const int8_t *const first = x + pixel * x_pixel;
+        const int8_t *const second = first + x_pixel;
 
-        network_within_flash_y_two_pixels(first, second, constants, y + pixel * OUT_CHANNELS);
+        network_within_flash_y_two_pixels(first, second, constants, y + pixel * y_pixel);
     }
 }
 

@@ -19,7 +19,7 @@
  */
 
 /* network_within_flash.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_WITHIN_FLASH_HEADER_ID 0xf238bc82
+#define NETWORK_WITHIN_FLASH_HEADER_ID 0x3d5600a9
 
 /* What is in an image can be traced by these. */
 #define NETWORK_WITHIN_FLASH_QCGEN_VERSION "0.1.0"

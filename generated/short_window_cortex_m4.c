@@ -15,7 +15,7 @@
  */
 #include "short_window_cortex_m4.h"
 
-#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x9eec055d
+#if SHORT_WINDOW_CORTEX_M4_HEADER_ID != 0x00e72ee5
 #error "short_window_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -300,13 +300,13 @@ SHORT_WINDOW_CORTEX_M4_CODE_ATTR static void short_window_cortex_m4_conv1_two_pi
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 SHORT_WINDOW_CORTEX_M4_CODE_ATTR static void short_window_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    enum { OUT_PIXELS = 20, OUT_CHANNELS = 8, IN_CHANNELS = 6 };
+    const int32_t pixels = 20, y_pixel = 8, x_pixel = 6;
 
-    for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += 2) {
-        const int8_t *const first = x + pixel * IN_CHANNELS;
-        const int8_t *const second = first + IN_CHANNELS;
+    for (int32_t pixel = 0; pixel < pixels; pixel += 2) {
+        const int8_t *const first = x + pixel * x_pixel;
+        const int8_t *const second = first + x_pixel;
 
-        short_window_cortex_m4_conv1_two_pixels(first, second, y + pixel * OUT_CHANNELS);
+        short_window_cortex_m4_conv1_two_pixels(first, second, y + pixel * y_pixel);
     }
 }
 

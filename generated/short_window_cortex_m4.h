@@ -19,7 +19,7 @@
  */
 
 /* short_window_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SHORT_WINDOW_CORTEX_M4_HEADER_ID 0x9eec055d
+#define SHORT_WINDOW_CORTEX_M4_HEADER_ID 0x00e72ee5
 
 /* What is in an image can be traced by these. */
 #define SHORT_WINDOW_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -24,7 +24,7 @@
  */
 #include "sizes_cortex_m4.h"
 
-#if SIZES_CORTEX_M4_HEADER_ID != 0x22d2ea03
+#if SIZES_CORTEX_M4_HEADER_ID != 0x7c69cad7
 #error "sizes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -383,13 +383,16 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_window_of_words_s8(const 
     }
 }
 
-/* The same for two windows: the sums of the second follow those of the first. */
+/* Where the sums of channels start for two windows: those of the second follow those of the first. */
 static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_starts_of_two(const int32_t **constants, int32_t width,
     int32_t *a)
 {
     SIZES_CORTEX_M4_UNROLLED
-    for (int32_t c = 0; c < width; c += 2) {
+    for (int32_t c = 0; c + 1 < width; c += 2) {
         sizes_cortex_m4_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    if (width == 1) {
+        a[0] = *(*constants)++;
     }
     SIZES_CORTEX_M4_UNROLLED
     for (int32_t c = 0; c < width; c++) {
@@ -451,16 +454,22 @@ static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_step_shared_4(const int32
 
 typedef void sizes_cortex_m4_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
 
-/* Steps until `end`, `copies` a round. */
-static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_steps_until(sizes_cortex_m4_dsp_step *step, int32_t copies,
-    const int32_t **xs, const int32_t *end, const int32_t **constants, int32_t *a, int32_t *b)
+/* Steps until `end`, `copies` a round, then `rest` more. */
+static SIZES_CORTEX_M4_INLINE void sizes_cortex_m4_dsp_steps(sizes_cortex_m4_dsp_step *step, int32_t copies,
+    const int32_t *end, int32_t rest, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
 {
-    do {
-        SIZES_CORTEX_M4_UNROLLED
-        for (int32_t i = 0; i < copies; i++) {
-            step(xs, constants, a, b);
-        }
-    } while (*xs != end);
+    if (copies > 0) {
+        do {
+            SIZES_CORTEX_M4_UNROLLED
+            for (int32_t i = 0; i < copies; i++) {
+                step(xs, constants, a, b);
+            }
+        } while (*xs != end);
+    }
+    SIZES_CORTEX_M4_UNROLLED
+    for (int32_t i = 0; i < rest; i++) {
+        step(xs, constants, a, b);
+    }
 }
 
 /*
@@ -608,7 +617,7 @@ struct sizes_cortex_m4_shared_conv {
     int32_t offset;
     int32_t zero_point;
     int32_t out_channels;
-    int32_t last;
+    int32_t pixels;
     int32_t pair_words;
     int32_t padding;
     struct sizes_cortex_m4_dsp_windows dsp_windows;
@@ -713,8 +722,8 @@ SIZES_CORTEX_M4_SHARED static const int32_t *sizes_cortex_m4_shared_conv_sums4(
     int32_t a[8];
 
     sizes_cortex_m4_dsp_starts_of_two(&constants, 4, a);
-    sizes_cortex_m4_dsp_steps_until(
-        sizes_cortex_m4_dsp_step_shared_4, 9, &xs, xs + layer->pair_words, &constants, a, a + 4);
+    sizes_cortex_m4_dsp_steps(sizes_cortex_m4_dsp_step_shared_4, 9, xs + layer->pair_words, 0, &xs, &constants, a,
+        a + 4);
     sizes_cortex_m4_dsp_part_shared(0, 8, a, sums);
     return constants;
 }
@@ -740,14 +749,14 @@ SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv_channels4(
 SIZES_CORTEX_M4_SHARED static void sizes_cortex_m4_shared_conv(const struct sizes_cortex_m4_shared_conv *layer,
     const int8_t *x, int8_t *y, int32_t *pairs)
 {
-    const int32_t last = layer->last;
+    const int32_t pixels = layer->pixels, y_pixel = layer->out_channels;
 
-    for (int32_t i = 0; i <= last + 1; i += 2) {
-        const int32_t pixel = i < last ? i : last; /* of an odd number, the last two compute one a second time */
+    for (int32_t i = 0; i < pixels; i += 2) {
+        const int32_t pixel = i < pixels - 1 ? i : pixels - 2; /* the last two compute one a second time */
 
         sizes_cortex_m4_shared_conv_window(layer, x, pixel, pairs);
         sizes_cortex_m4_shared_conv_window(layer, x, pixel + 1, pairs + 1);
-        sizes_cortex_m4_shared_conv_channels4(layer, pairs, y + pixel * layer->out_channels);
+        sizes_cortex_m4_shared_conv_channels4(layer, pairs, y + pixel * y_pixel);
     }
 }
 
@@ -763,7 +772,7 @@ SIZES_CORTEX_M4_CODE_ATTR static void sizes_cortex_m4_stem(const int8_t *x, int8
         .offset = -8160,
         .zero_point = -128,
         .out_channels = 24,
-        .last = 7,
+        .pixels = 9,
         .pair_words = 144,
         .padding = -5,
         .dsp_windows.planes = 1,
@@ -888,7 +897,7 @@ SIZES_CORTEX_M4_CODE_ATTR static void sizes_cortex_m4_y(const int8_t *x, int8_t 
         .offset = 480,
         .zero_point = 7,
         .out_channels = 12,
-        .last = 2,
+        .pixels = 4,
         .pair_words = 216,
         .padding = -128,
         .dsp_windows.planes = 1,

@@ -19,7 +19,7 @@
  */
 
 /* sizes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SIZES_CORTEX_M4_HEADER_ID 0x22d2ea03
+#define SIZES_CORTEX_M4_HEADER_ID 0x7c69cad7
 
 /* What is in an image can be traced by these. */
 #define SIZES_CORTEX_M4_QCGEN_VERSION "0.1.0"

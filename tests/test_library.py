@@ -196,9 +196,9 @@ def test_a_prefix_may_hold_the_librarys_own(prefix):
 
 
 def test_a_function_of_int8_t_is_there_for_uint8_t():
-    signed = "".join(rendered("").needed(["net_dsp_widen_two_s8(a, b, 9, pairs);"], "net"))
-    unsigned = "".join(rendered("").needed(["net_dsp_widen_two_u8(a, b, 9, pairs);"], "net"))
-    assert "net_dsp_widen_two_u8(const uint8_t *a, " in unsigned
+    signed = "".join(rendered("").needed(["net_dsp_widen_words_s8(x, 8, pairs);"], "net"))
+    unsigned = "".join(rendered("").needed(["net_dsp_widen_words_u8(x, 8, pairs);"], "net"))
+    assert "net_dsp_widen_words_u8(const uint8_t *x, " in unsigned
     assert "_s8" not in unsigned
     assert "_u8" not in signed
 

@@ -14,12 +14,15 @@ static QCGEN_INLINE void qcgen_dsp_starts(const int32_t **constants, int32_t wid
     }
 }
 
-/* The same for two windows: the sums of the second follow those of the first. */
+/* Where the sums of channels start for two windows: those of the second follow those of the first. */
 static QCGEN_INLINE void qcgen_dsp_starts_of_two(const int32_t **constants, int32_t width, int32_t *a)
 {
     QCGEN_UNROLLED
-    for (int32_t c = 0; c < width; c += 2) {
+    for (int32_t c = 0; c + 1 < width; c += 2) {
         qcgen_dsp_load_two(constants, &a[c], &a[c + 1]);
+    }
+    if (width == 1) {
+        a[0] = *(*constants)++;
     }
     QCGEN_UNROLLED
     for (int32_t c = 0; c < width; c++) {
@@ -268,27 +271,22 @@ static QCGEN_INLINE void qcgen_dsp_step_nibbles_4(const int32_t **xs, const int3
 
 typedef void qcgen_dsp_step(const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b);
 
-/* `count` steps. */
-static QCGEN_INLINE void qcgen_dsp_steps(
-    qcgen_dsp_step *step, int32_t count, const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
+/* Steps until `end`, `copies` a round, then `rest` more. */
+static QCGEN_INLINE void qcgen_dsp_steps(qcgen_dsp_step *step, int32_t copies, const int32_t *end, int32_t rest,
+    const int32_t **xs, const int32_t **constants, int32_t *a, int32_t *b)
 {
+    if (copies > 0) {
+        do {
+            QCGEN_UNROLLED
+            for (int32_t i = 0; i < copies; i++) {
+                step(xs, constants, a, b);
+            }
+        } while (*xs != end);
+    }
     QCGEN_UNROLLED
-    for (int32_t i = 0; i < count; i++) {
+    for (int32_t i = 0; i < rest; i++) {
         step(xs, constants, a, b);
     }
-}
-
-/* Steps until `end`, `copies` a round. */
-static QCGEN_INLINE void qcgen_dsp_steps_until(
-    qcgen_dsp_step *step, int32_t copies, const int32_t **xs, const int32_t *end, const int32_t **constants, int32_t *a,
-    int32_t *b)
-{
-    do {
-        QCGEN_UNROLLED
-        for (int32_t i = 0; i < copies; i++) {
-            step(xs, constants, a, b);
-        }
-    } while (*xs != end);
 }
 
 /* The sum of the elements of one of two windows whose pairs alternate; `words`: of both, a multiple of 4. Gcc 12 for

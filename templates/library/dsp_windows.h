@@ -52,46 +52,6 @@ static QCGEN_INLINE void qcgen_dsp_widen_short_s8(const int8_t *x, int32_t eleme
     }
 }
 
-/* Widens up to four words each of two windows to pairs of both in turn. */
-static QCGEN_INLINE void qcgen_dsp_widen_two_words_s8(const int8_t *a, const int8_t *b, int32_t count, int32_t *pairs)
-{
-    int32_t words_a[4], words_b[4];
-
-    QCGEN_UNROLLED
-    for (int32_t i = 0; i < count; i++) {
-        words_a[i] = qcgen_dsp_load_word(a + 4 * i);
-        words_b[i] = qcgen_dsp_load_word(b + 4 * i);
-    }
-    QCGEN_UNROLLED
-    for (int32_t i = 0; i < count; i++) {
-        pairs[4 * i] = qcgen_dsp_even_s8(words_a[i]);
-        pairs[4 * i + 1] = qcgen_dsp_even_s8(words_b[i]);
-        pairs[4 * i + 2] = qcgen_dsp_odd_s8(words_a[i]);
-        pairs[4 * i + 3] = qcgen_dsp_odd_s8(words_b[i]);
-    }
-}
-
-/* The same for any number of words. */
-QCGEN_SHARED static void qcgen_dsp_widen_two_s8(const int8_t *a, const int8_t *b, int32_t words, int32_t *pairs)
-{
-    const int8_t *const end = a + 4 * words, *const whole = end - words % 4 * 4;
-
-    while (a != whole) {
-        qcgen_dsp_widen_two_words_s8(a, b, 4, pairs);
-        a += 16;
-        b += 16;
-        pairs += 16;
-        QCGEN_MOVED(b);
-        QCGEN_MOVED(pairs);
-    }
-    while (a != end) {
-        qcgen_dsp_widen_two_words_s8(a, b, 1, pairs);
-        a += 4;
-        b += 4;
-        pairs += 4;
-    }
-}
-
 /* Widens a run of words in rounds of `copies`, which the compiler knows: 8, or what divides them. Returns the end. */
 static QCGEN_INLINE int32_t *qcgen_dsp_widen_run_s8(const int8_t *x, int32_t words, int32_t copies, int32_t *pairs)
 {
@@ -159,6 +119,13 @@ static QCGEN_INLINE void qcgen_dsp_window_of_rows_s8(
         qcgen_dsp_widen_rows_s8(
             w, x + row * row_step + column * w->channels, w->row_dilation * row_step, w->rows * row_step, pairs);
     }
+}
+
+/* Widens an output pixel's window of one tap, whole words. */
+static QCGEN_INLINE void qcgen_dsp_window_of_pixels_s8(
+    const struct qcgen_dsp_windows *w, const int8_t *x, int32_t pixel, int32_t *pairs)
+{
+    (void)qcgen_dsp_widen_run_s8(x + pixel * w->channels, w->channels / 4, 8, pairs);
 }
 
 /* Widens the window of an output pixel whose taps are whole words, read as by widen_run; outside is `padding`. Sizes

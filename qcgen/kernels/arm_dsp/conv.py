@@ -6,7 +6,7 @@ Layers of several sizes may share its function, which then reads them from a lay
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from math import gcd, inf, prod
 from typing import ClassVar, Literal
 
@@ -59,31 +59,15 @@ PIXELS_COST = 70  # instructions more for two pixels
 FUNCTION_BYTES = 1300  # of a layer's own functions
 
 ALONE_PAIRS = 8  # up to which int16 weights are faster: shared words save a cycle a pair, and cost 8 to part the sums
-SINGLE_WORDS = 8  # of a pixel, widened without a loop
+WORDS_AT_A_TIME = 8  # that a loop widens
 WIDTHS = (4, 2, 1)  # output channels at a time: two windows of four have eight sums, and 14 registers are all
-
-
-@dataclass(frozen=True)
-class ConvSizes:
-    """Where the C of a function for layers of several sizes has what belongs to the output and to two windows.
-
-    ``last`` is the last pixel that has one behind it.
-    """
-
-    out_channels: LayerField
-    last: LayerField
-
-
-def _conv_sizes() -> ConvSizes:
-    """What the function shows for layers that can share it (``_can_share``)."""
-    return ConvSizes(**{each.name: own(each.name) for each in fields(ConvSizes)})
 
 
 def _conv_numbers(g: ConvGeometry, padding: int) -> dict[str, int]:
     """What a layer has for itself, by the names of its struct."""
     numbers = {
         "out_channels": g.out_channels,
-        "last": prod(g.output) - 2,
+        "pixels": prod(g.output),
         "pair_words": 2 * _pairs(g),
         "padding": padding,
     }
@@ -151,11 +135,10 @@ class FoundWindow(Context):
     """How a window is found and widened."""
 
     way: Literal["pixels", "rows", "words", "runs"]  # that follow each other, of taps, of each tap, in a list
-    windows: Struct | None  # None of pixels, and where each layer has its own
-    how: str  # the arguments of the library's function that tell how it widens a window
+    windows: Struct | None  # None where each layer has its own
+    how: str  # the arguments of the library's function that tell how it widens words or runs
     stacked: int  # elements that it has on the stack
-    words: int  # of a pixel
-    is_looped: bool  # so many that both windows are widened in one loop
+    is_inlined: bool  # for both pixels
 
 
 @dataclass(frozen=True)
@@ -163,9 +146,9 @@ class PixelsByTwo(Context):
     """The loops over the pixels of the output, two at a time."""
 
     images: Images
-    y_pixel: int  # from one pixel to the next, in elements
-    pixels: int  # of an output image
-    is_single: bool  # there is one
+    y_pixel: int | LayerField  # from one pixel to the next, in elements
+    pixels: int | LayerField  # of an output image
+    second: int  # from a pixel to the one that is computed at the same time, 0 if there is one
     overlaps: bool  # they are odd in number: the last two compute one a second time
     is_split: bool  # there are several images
 
@@ -183,7 +166,6 @@ class ConvContext(Context):
     x_kind: str  # how the names of instructions end that read x
     padding_byte: int | LayerField  # the element outside the image
     copied_words: int  # constants that are copied to scratch memory first
-    sizes: ConvSizes | None  # of layers of several sizes
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -237,7 +219,6 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
         x_kind=x_kind(op),
         padding_byte=packed.padding,
         copied_words=0,
-        sizes=None,
     )
     constants = [packed_constants(words, packed)]
     if has_border and setting.is_free:
@@ -278,13 +259,12 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
     segments, places = _shown_segments(words, tail, setting.sizes, WIDTHS)
     context = ConvContext(
         conv=described(op),
-        windows=FoundWindow("words", None, str(_copies_of(setting.sizes)), 0, 0, False),
-        image=PixelsByTwo(Images(0, 0), 0, 0, False, False, False),
+        windows=FoundWindow("words", None, str(_copies_of(setting.sizes)), 0, is_inlined=False),
+        image=PixelsByTwo(Images(0, 0), own("out_channels"), own("pixels"), 1, overlaps=True, is_split=False),
         outputs=block_outputs(op, packed, segments, Outputs(op.y.dtype.c, 1, own("out_channels"))),
         x_kind=x_kind(op),
         padding_byte=own("padding"),
         copied_words=0,
-        sizes=_conv_sizes(),
     )
     return Prepared(
         (packed_constants(words, packed), *exact_constants(packed)),
@@ -301,12 +281,10 @@ def _prepare_sized(op: Conv, setting: Setting) -> Prepared:
 def _found_window(g: ConvGeometry, setting: Setting, planned: PairedWindow) -> FoundWindow:
     way = _way(g, planned, is_planar=setting.x_layout is Layout.CHANNELS_FIRST)
     stacked = g.taps if planned.is_gathered else planned.remainder if way == "runs" else 0
-    how = f"{planned.runs}, {'taps' if stacked else '0'}" if way == "runs" else str(SINGLE_WORDS)
-    windows = {"pixels": None, "runs": _runs(g, setting.x_layout, planned)}
-    words = g.in_channels // WORD
-    return FoundWindow(
-        way, windows.get(way, dsp_windows(g, setting.x_layout).struct), how, stacked, words, words > SINGLE_WORDS
-    )
+    how = {"words": str(WORDS_AT_A_TIME), "runs": f"{planned.runs}, {'taps' if stacked else '0'}"}.get(way, "")
+    windows = _runs(g, setting.x_layout, planned) if way == "runs" else dsp_windows(g, setting.x_layout).struct
+    is_inlined = way == "rows" or (way == "pixels" and g.in_channels <= WORD * WORDS_AT_A_TIME)
+    return FoundWindow(way, windows, how, stacked, is_inlined)
 
 
 def _runs(g: ConvGeometry, layout: Layout, planned: PairedWindow) -> Struct:
@@ -344,7 +322,7 @@ def _pixels_by_two(op: Conv, setting: Setting) -> PixelsByTwo:
         images=images(g),
         y_pixel=_y_pixel(g, setting),
         pixels=pixels,
-        is_single=pixels == 1,
+        second=int(pixels > 1),
         overlaps=pixels % 2 == 1 and pixels > 1,
         is_split=g.batch > 1,
     )

@@ -153,15 +153,11 @@ Kind = TypeVar("Kind", bound=Segment)
 
 def step_operations(segments: Sequence[Segment]) -> dict[str, float]:
     """What calls of the library's functions become, on average: so many steps of the blocks in a round."""
-    loops = {
-        "dsp_steps_until": [(s, s.copies) for s in segments if s.copies],
-        "dsp_steps": [(s, s.steps.behind) for s in segments if s.steps.behind],
-    }
-    operations = {
-        name: [n * s.width * STEP_OPERATIONS[s.form] * (1 if s.is_outlined else s.together) for s, n in each]
-        for name, each in loops.items()
-    }
-    return {name: sum(each) / len(each) for name, each in operations.items() if each}
+    each = [
+        (s.copies + s.steps.behind) * s.width * STEP_OPERATIONS[s.form] * (1 if s.is_outlined else s.together)
+        for s in segments
+    ]
+    return {"dsp_steps": sum(each) / len(each)}
 
 
 def output_operations(segments: Sequence[Segment], windows: int = 2) -> dict[str, float]:

@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0xd983e2e1
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x2a0fd99c
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -391,6 +391,18 @@ static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_words_s8(
     }
 }
 
+/* A matrix times a vector; `own` is what a layer has for itself. */
+typedef void constant_time_cortex_m4_dsp_vector_s8(const void *own, const int8_t *x, void *y);
+
+/* A matrix times `count` vectors, `step` elements apart, each of which has outputs of so many bytes. */
+static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_vectors_s8(const void *own,
+    constant_time_cortex_m4_dsp_vector_s8 *meet, const int8_t *x, int32_t step, int32_t count, void *y, int32_t y_bytes)
+{
+    for (int32_t n = 0; n < count; n++) {
+        meet(own, x + n * step, (uint8_t *)y + n * y_bytes);
+    }
+}
+
 /*
  * constant_time_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the sum of v * w for
  * sums that are found by the identity (of two channels that share words 256 * upper + lower, then lower); weights,
@@ -509,19 +521,19 @@ CONSTANT_TIME_CORTEX_M4_NOINLINE static int32_t constant_time_cortex_m4_conv1_ch
 }
 
 /* constant_time_cortex_m4_conv1: multiplies 8 elements with the weights of 4 channels. */
-CONSTANT_TIME_CORTEX_M4_CODE_ATTR static void constant_time_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
+CONSTANT_TIME_CORTEX_M4_CODE_ATTR static void constant_time_cortex_m4_conv1_vector(const void *own, const int8_t *x,
+    void *out)
 {
+    int8_t *const y = out;
     (void)constant_time_cortex_m4_conv1_channels4(x, y);
+    (void)own;
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 CONSTANT_TIME_CORTEX_M4_CODE_ATTR static void constant_time_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    enum { VECTORS = 16, IN_ELEMENTS = 8, OUT_CHANNELS = 4 };
-
-    for (int32_t n = 0; n < VECTORS; n++) {
-        constant_time_cortex_m4_conv1_vector(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS);
-    }
+    constant_time_cortex_m4_dsp_vectors_s8(0, constant_time_cortex_m4_conv1_vector, x, 8, 16, y,
+        4 * (int32_t)sizeof *y);
 }
 
 CONSTANT_TIME_CORTEX_M4_CODE_ATTR void constant_time_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0x210c156e
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0xdb6c6087
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -332,6 +332,18 @@ static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_words_s8(
     }
 }
 
+/* A matrix times a vector; `own` is what a layer has for itself. */
+typedef void pointwise_cortex_m4_dsp_vector_s8(const void *own, const int8_t *x, void *y);
+
+/* A matrix times `count` vectors, `step` elements apart, each of which has outputs of so many bytes. */
+static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_vectors_s8(const void *own,
+    pointwise_cortex_m4_dsp_vector_s8 *meet, const int8_t *x, int32_t step, int32_t count, void *y, int32_t y_bytes)
+{
+    for (int32_t n = 0; n < count; n++) {
+        meet(own, x + n * step, (uint8_t *)y + n * y_bytes);
+    }
+}
+
 /*
  * pointwise_cortex_m4_conv1: of each block of channels: initial accumulators, the bias, less the zero points' share,
  * less the sum of v * w for sums that are found by the identity; weights, four of a channel in a word; multipliers,
@@ -386,22 +398,20 @@ POINTWISE_CORTEX_M4_NOINLINE static void pointwise_cortex_m4_conv1_channels4(
 }
 
 /* pointwise_cortex_m4_conv1: multiplies 16 elements with the weights of 8 channels. */
-POINTWISE_CORTEX_M4_CODE_ATTR static void pointwise_cortex_m4_conv1_vector(const int8_t *x, int8_t *y)
+POINTWISE_CORTEX_M4_CODE_ATTR static void pointwise_cortex_m4_conv1_vector(const void *own, const int8_t *x, void *out)
 {
+    int8_t *const y = out;
     int32_t a[] = { 0 }; /* the sum of e * o */
 
     pointwise_cortex_m4_dsp_words_s8(pointwise_cortex_m4_dsp_quad_products, x, 4, 0, a);
     pointwise_cortex_m4_conv1_channels4(x, a[0], y);
+    (void)own;
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 POINTWISE_CORTEX_M4_CODE_ATTR static void pointwise_cortex_m4_conv1(const int8_t *x, int8_t *y)
 {
-    enum { VECTORS = 25, IN_ELEMENTS = 16, OUT_CHANNELS = 8 };
-
-    for (int32_t n = 0; n < VECTORS; n++) {
-        pointwise_cortex_m4_conv1_vector(x + n * IN_ELEMENTS, y + n * OUT_CHANNELS);
-    }
+    pointwise_cortex_m4_dsp_vectors_s8(0, pointwise_cortex_m4_conv1_vector, x, 16, 25, y, 8 * (int32_t)sizeof *y);
 }
 
 POINTWISE_CORTEX_M4_CODE_ATTR void pointwise_cortex_m4_run(const int8_t *x, int8_t *y, void *arena)

@@ -37,6 +37,7 @@ class Struct:
     words: Mapping[str, int] = field(default_factory=dict)  # bits, such as those of a float32 number
     floats: Mapping[str, float] = field(default_factory=dict)
     arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    own: Mapping[str, LayerField] = field(default_factory=dict)  # numbers that layers of several sizes have
 
 
 class LayerField(str):

@@ -116,9 +116,10 @@ def environment() -> jinja2.Environment:
 
 @jinja2.pass_context
 def _held(names: jinja2.runtime.Context, name: str, values: Struct) -> str:
-    """What a layer is, as a struct of the library, in its function."""
+    """What a layer is, as a struct of the library, in its function; that of several layers is made at each call."""
     text = struct(values, names["tables"])
-    return f"    {names['kept']} struct {names['prefix']}_{values.type} {name} = {{\n        {text}\n    }};\n"
+    kept = "const" if values.own else names["kept"]
+    return f"    {kept} struct {names['prefix']}_{values.type} {name} = {{\n        {text}\n    }};\n"
 
 
 @jinja2.pass_context

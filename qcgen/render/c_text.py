@@ -148,6 +148,7 @@ def struct(values: Struct, tables: Mapping[str, str]) -> str:
     found |= {name: f"0x{word:08x}" for name, word in values.words.items()}
     found |= {name: real(number) for name, number in values.floats.items()}
     found |= {name: f"{{ {', '.join(map(str, numbers))} }}" for name, numbers in values.arrays.items()}
+    found |= values.own
     return "".join(f".{name} = {value}, " for name, value in found.items()).rstrip()
 
 

@@ -1,6 +1,7 @@
 /* Vectors of int8_t times weights by Winograd's identity; those of uint8_t have u8 in place of s8. */
 #pragma once
 #include <stdint.h>
+#include <string.h>
 #include "compiler.h"
 #include "dsp.h"
 #include "dsp_sums.h"
@@ -122,4 +123,56 @@ static QCGEN_INLINE void qcgen_dsp_rounds_of_six_s8(
         qcgen_dsp_twos_of_six_s8(x, copies, constants, a);
         x += 8 * copies;
     } while (x != end);
+}
+
+/* A matrix times a vector; `own` is what a layer has for itself. */
+typedef void qcgen_dsp_vector_s8(const void *own, const int8_t *x, void *y);
+
+/* A matrix times `count` vectors, `step` elements apart, each of which has outputs of so many bytes. */
+static QCGEN_INLINE void qcgen_dsp_vectors_s8(const void *own, qcgen_dsp_vector_s8 *meet, const int8_t *x, int32_t step,
+    int32_t count, void *y, int32_t y_bytes)
+{
+    for (int32_t n = 0; n < count; n++) {
+        meet(own, x + n * step, (uint8_t *)y + n * y_bytes);
+    }
+}
+
+/* Vectors in `rows` of so many `columns`, `step` elements apart. Behind a row the next one is more[0] elements further,
+   behind count[i] of those on axis i more[i + 1]. */
+struct qcgen_dsp_vectors {
+    int32_t rows, columns, step, axes, count[4], more[5];
+    int32_t elements, y_bytes;   /* of a vector, and bytes of its outputs */
+    int32_t read, is_last_short; /* elements that are read; whether those beyond the last vector must be zeros */
+};
+
+/* A matrix times all of them; `copy` is 0 where none needs one. */
+static QCGEN_INLINE void qcgen_dsp_rows_of_vectors_s8(const void *own, const struct qcgen_dsp_vectors *v,
+    qcgen_dsp_vector_s8 *meet, const int8_t *x, int8_t *copy, void *y)
+{
+    uint8_t *out = y;
+    int32_t at[4] = { 0 };
+
+    for (int32_t rows = v->rows; rows > 0; rows--) {
+        const int32_t copied = rows == 1 && v->is_last_short ? v->columns - 1 : -1;
+
+        for (int32_t i = 0; i < v->columns; i++) {
+            if (copy != 0 && i == copied) {
+                (void)memcpy(copy, x, (size_t)v->elements);
+                (void)memset(copy + v->elements, 0, (size_t)(v->read - v->elements));
+            }
+            meet(own, copy != 0 && i == copied ? copy : x, out);
+            x += v->step;
+            out += v->y_bytes;
+        }
+        x += v->more[0];
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < v->axes; i++) {
+            at[i]++;
+            if (at[i] < v->count[i]) {
+                break;
+            }
+            at[i] = 0;
+            x += v->more[i + 1];
+        }
+    }
 }

@@ -20,14 +20,14 @@ For each word of the image there is one word of weights for each channel in both
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context, LayerField, own
+from qcgen.ir.context import Context, LayerField, Struct, own
 from qcgen.ir.program import Conv, ConvGeometry, Int64s, Operator
 from qcgen.ir.types import Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels
@@ -53,8 +53,8 @@ from qcgen.kernels.fast_output import exact_constants
 from qcgen.kernels.kernel import Kernel, Prepared, Setting, SizesPrice
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_no_dense, why_no_pointwise
-from qcgen.kernels.text import INDENT, Described, Unrolled, described, sized_loop, unrolled, x_kind
-from qcgen.kernels.windows import Axis, axes, images
+from qcgen.kernels.text import Described, Unrolled, described, sized_loop, unrolled, x_kind
+from qcgen.kernels.windows import axes, images
 
 PAIR_PRODUCTS_UNROLL = 8  # words whose pairs are multiplied with each other
 MAX_UNROLL = {"size": 8, "speed": 32}  # words of the image, of 20 instructions with six channels
@@ -252,56 +252,19 @@ def _biases(bias: Int64s, slots: Int64s, form: Form, low: int) -> Int64s:
 
 
 @dataclass(frozen=True)
-class DenseSizes:
-    """Where the C of a function for layers of several sizes has them.
-
-    ``elements`` are those of the words that are read of a vector, ``in_elements`` those that it has; beyond them are
-    those of the next vector. Of the last one, ``copied``, a copy is read that has ``room`` for so many; 0: no layer
-    needs that. ``rows`` of ``columns`` are vectors strides apart, None if they follow each other in all layers.
-    """
-
-    elements: LayerField
-    in_elements: LayerField
-    out_channels: LayerField
-    vectors: LayerField
-    copied: LayerField
-    room: int
-    rows: RowSizes | None
-
-
-@dataclass(frozen=True)
-class RowSizes:
-    """C expressions for: vectors per row, row stride, column stride; strides in elements."""
-
-    columns: LayerField
-    row_step: LayerField
-    column_step: LayerField
-
-
-@dataclass(frozen=True)
-class VectorLoops(Context):
-    """The loops over the vectors: one behind the other, or strides apart along the image's axes."""
-
-    vectors: int  # of all images
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first, if they are strides apart
-    inner_indent: str  # within loops over these
-    x_image: int  # from one image to the next, in elements
-
-
-@dataclass(frozen=True)
 class DenseContext(Context):
     """A matrix times a vector, or several."""
 
     template: ClassVar[str] = "kernels/arm_dsp/dense.c.jinja"
 
     conv: Described
-    loops: VectorLoops
     x_kind: str  # how the names of instructions end that read x
     outputs: BlockOutputs
     element_factors: tuple[int, ...]  # elements' share in the sums of four channels, to be subtracted; (): no 4 bits
-    outlines_pair_products: bool  # a function of its own finds the products of pairs with each other
-    products: tuple[Join, ...]  # how elements join those
-    sizes: DenseSizes | None  # of layers of several sizes
+    products: tuple[Join, ...]  # how elements join the products of pairs with each other, () if a block finds these
+    vectors: int  # of all images; 2 stand for those of layers of several sizes
+    rows: Struct | None  # where they lie, if not one behind the other, or in a layer of several sizes
+    room: int  # elements of a copy of the last one, beyond which words of some layer reach; 0: none needs that
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -322,30 +285,30 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     packed = pack(op, setting, 0)
     planned = whole_image(g, setting.x_layout)
-    total, loops = g.taps // 4, _vector_loops(g, setting)
+    total = g.taps // 4
     most = min(MAX_UNROLL[setting.optimize], setting.target.loop_bytes // WORD_BYTES)
     is_sized = bool(setting.sizes) and _reads_sizes(g, setting)
     total = _words(g, setting.sizes) if is_sized else total
     order = in_whole_words(g, setting.x_layout, total) if is_sized else planned.order
     packs = may_pack(op, packed, setting)
     words = _pack_dense_constants(op, packed, order, output_tail(packed), most, packs=packs, is_sized=is_sized)
-    unroll = _common_unroll(setting.sizes, most)
-    pair_products = sized_loop(unroll) if is_sized else unrolled(total, PAIR_PRODUCTS_UNROLL)
-    numbers = _numbers(g, setting) if is_sized else {}
-    segments = words.segments
+    segments, numbers = words.segments, {}
+    pair_products, left = unrolled(total, PAIR_PRODUCTS_UNROLL), g.taps % WORD
     if is_sized:
-        channels = [each.out_channels for each in setting.sizes]
+        unroll, channels = _common_unroll(setting.sizes, most), [each.out_channels for each in setting.sizes]
         segments, places = _shown_sizes(words, output_tail(packed), total, unroll, channels)
-        numbers |= places
+        numbers = _numbers(g, setting) | places
+        pair_products, left = sized_loop(unroll), 0
+    is_found = any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment))
     context = DenseContext(
         conv=described(op),
-        loops=VectorLoops(2, (), "", 0) if is_sized else loops,
         x_kind=x_kind(op),
         outputs=block_outputs(op, packed, segments, Outputs(op.y.dtype.c, 1, None)),
         element_factors=element_factors(packed) if packs else (),
-        outlines_pair_products=not any(s.finds_pair_products for s in segments if isinstance(s, DenseSegment)),
-        products=tuple(_joins(pair_products, 0 if is_sized else g.taps % 4, is_sized=is_sized)),
-        sizes=_shown(setting.sizes) if is_sized else None,
+        products=() if is_found else tuple(_joins(pair_products, left, is_sized=is_sized)),
+        vectors=2 if is_sized else g.batch * prod(g.output),
+        rows=_shown_rows(numbers) if is_sized else _rows(op, setting) if _is_strided(g) else None,
+        room=_room(setting.sizes) if is_sized else 0,
     )
     table = packed_constants(words, packed, less=", less the sum of v * w for sums that are found by the identity")
     ends = [end for s in words.segments for end in range(s.first + s.width, s.beyond + 1, s.width)]
@@ -370,7 +333,7 @@ def _operations(context: DenseContext) -> dict[str, float]:
         fixed, each = WORD_OPERATIONS[s.form]
         for join in s.joins:
             found[join.name].append(join.words * (fixed + each * s.width + 2 * s.finds_pair_products))
-    for join in context.products if context.outlines_pair_products else ():
+    for join in context.products:
         found[join.name].append(join.words * PRODUCTS_OPERATIONS[bool(context.element_factors)])
     joined = {f"dsp_{name}": sum(each) / len(each) for name, each in found.items()}
     is_raw = context.outputs.output.kind == "raw"
@@ -423,39 +386,58 @@ def _is_copied(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> bool:
 
 def _numbers(g: ConvGeometry, setting: Setting) -> dict[str, int]:
     """What a layer has for itself of a function for several sizes."""
-    vectors = g.batch * prod(g.output)
-    numbers = {
-        "elements": 4 * _words(g, setting.sizes),
-        "in_elements": g.taps,
-        "out_channels": g.out_channels,
-        "vectors": vectors,
-    }
+    columns, (step, *more) = _apart(g, setting)
+    numbers = {"elements": 4 * _words(g, setting.sizes), "in_elements": g.taps, "out_channels": g.out_channels}
+    numbers["columns"] = columns
     if any(_is_copied(each, setting.sizes) for each in setting.sizes):
-        numbers["copied"] = vectors - 1 if _is_copied(g, setting.sizes) else -1
+        numbers["is_last_short"] = int(_is_copied(g, setting.sizes))
     if any(map(_is_strided, setting.sizes)):
-        columns = g.output[-1] if _is_strided(g) else vectors
-        strides = (1, *g.strides)[-2:]
-        row_step = strides[0] * g.input[-1] * g.taps if _is_strided(g) else 0
-        numbers |= {"columns": columns, "row_step": row_step, "column_step": strides[1] * g.taps}
+        rows = g.batch * prod(g.output) // columns
+        numbers |= {"rows": rows, "step": step, "more": more[0] if more else 0}
     return numbers
 
 
-def _shown(sizes: Sequence[ConvGeometry]) -> DenseSizes:
-    """Where the C has these numbers."""
-    room = max((4 * _words(g, sizes) for g in sizes if _is_copied(g, sizes)), default=0)
-    rows = RowSizes(*map(own, ("columns", "row_step", "column_step"))) if any(map(_is_strided, sizes)) else None
-    return DenseSizes(
-        own("elements"), own("in_elements"), own("out_channels"), own("vectors"), own("copied"), room, rows
-    )
+def _shown_rows(numbers: Mapping[str, int]) -> Struct:
+    """Where the C of a function for layers of several sizes has these numbers of the vectors."""
+    places = {"columns": "columns", "step": "in_elements", "y_bytes": "out_channels"}
+    if "is_last_short" in numbers:
+        places |= {"elements": "in_elements", "read": "elements", "is_last_short": "is_last_short"}
+    if "rows" in numbers:
+        places |= {"rows": "rows", "step": "step", "more[0]": "more"}
+    own_numbers = {field: own(name) for field, name in places.items()}
+    return Struct("dsp_vectors", (), {} if "rows" in numbers else {"rows": 1}, own=own_numbers)
 
 
-def _vector_loops(g: ConvGeometry, setting: Setting) -> VectorLoops:
-    return VectorLoops(
-        vectors=g.batch * prod(g.output),
-        axes=axes(g, setting.x_layout) if _is_strided(g) else (),
-        inner_indent=INDENT * (1 + g.rank),
-        x_image=images(g).x_image,
-    )
+def _room(sizes: Sequence[ConvGeometry]) -> int:
+    """The elements that are read of a vector of which a copy is read."""
+    return max((4 * _words(g, sizes) for g in sizes if _is_copied(g, sizes)), default=0)
+
+
+def _rows(op: Conv, setting: Setting) -> Struct:
+    """Where vectors lie strides apart along the image's axes."""
+    g = op.geometry
+    columns, (step, *more) = _apart(g, setting)
+    numbers = {
+        "rows": g.batch * prod(g.output) // columns,
+        "columns": columns,
+        "step": step,
+        "axes": max(len(more) - 1, 0),
+        "y_bytes": g.out_channels * op.y.dtype.bytes,
+    }
+    arrays = {"count": g.output[-2::-1][: numbers["axes"]], "more": tuple(more)}
+    return Struct("dsp_vectors", (), numbers, arrays={name: array for name, array in arrays.items() if array})
+
+
+def _apart(g: ConvGeometry, setting: Setting) -> tuple[int, list[int]]:
+    """The vectors of a row; from one to the next, then how much further that is behind the last one of each axis."""
+    if not _is_strided(g):
+        return g.batch * prod(g.output), [g.taps]
+    more, behind = list[int](), 0
+    spatial = [(axis.stride_step, axis.output) for axis in reversed(axes(g, setting.x_layout))]
+    for step, count in (*spatial, *([(images(g).x_image, g.batch)] if g.batch > 1 else [])):
+        more.append(step - behind)
+        behind = step * count
+    return g.output[-1], more
 
 
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:

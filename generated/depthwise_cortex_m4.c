@@ -15,7 +15,7 @@
  */
 #include "depthwise_cortex_m4.h"
 
-#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xe2b83022
+#if DEPTHWISE_CORTEX_M4_HEADER_ID != 0xb39c6b82
 #error "depthwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -499,9 +499,9 @@ DEPTHWISE_CORTEX_M4_CONST_ATTR static const struct depthwise_cortex_m4_dsp_depth
 
 /* Stores the code of a sum of a channel. */
 static DEPTHWISE_CORTEX_M4_INLINE void depthwise_cortex_m4_conv1_store(
-    const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out)
+    const struct depthwise_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *y)
 {
-    *(int8_t *)out = depthwise_cortex_m4_conv1_code(sum, channel->multiplier);
+    *(int8_t *)y = depthwise_cortex_m4_conv1_code(sum, channel->multiplier);
 }
 
 /* All outputs of one channel; x and y are its first elements. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x62a01c2b
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x512f9a5f
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -495,9 +495,9 @@ DEPTHWISE_PLANES_CORTEX_M4_NOINLINE static void depthwise_planes_cortex_m4_conv1
 
 /* Stores the code of a sum of a channel. */
 static DEPTHWISE_PLANES_CORTEX_M4_INLINE void depthwise_planes_cortex_m4_conv1_store(
-    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out)
+    const struct depthwise_planes_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *y)
 {
-    *(int8_t *)out = depthwise_planes_cortex_m4_conv1_code(sum, channel->multiplier);
+    *(int8_t *)y = depthwise_planes_cortex_m4_conv1_code(sum, channel->multiplier);
 }
 
 /* One channel of `rows` rows of outputs. */

@@ -15,7 +15,7 @@
  */
 #include "depthwise_rows_cortex_m4.h"
 
-#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0xda9f6c90
+#if DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID != 0x401ad47d
 #error "depthwise_rows_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -368,9 +368,9 @@ DEPTHWISE_ROWS_CORTEX_M4_CONST_ATTR static const struct depthwise_rows_cortex_m4
 
 /* Stores the code of a sum of a channel. */
 static DEPTHWISE_ROWS_CORTEX_M4_INLINE void depthwise_rows_cortex_m4_conv1_store(
-    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *out)
+    const struct depthwise_rows_cortex_m4_dsp_depthwise_channel *channel, int32_t sum, void *y)
 {
-    *(int8_t *)out = depthwise_rows_cortex_m4_conv1_code(sum, channel->multiplier, channel->offset);
+    *(int8_t *)y = depthwise_rows_cortex_m4_conv1_code(sum, channel->multiplier, channel->offset);
 }
 
 /* All outputs of one channel; x and y are its first elements. */

@@ -19,7 +19,7 @@
  */
 
 /* depthwise_rows_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0xda9f6c90
+#define DEPTHWISE_ROWS_CORTEX_M4_HEADER_ID 0x401ad47d
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_ROWS_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -43,8 +43,8 @@ from qcgen.render.c_text import (
 )
 from qcgen.render.model import accessors, hashing, model_context, self_test_context, stream_context
 
-OUTPUT_STEP = """apply apply_line code define define_codes define_line is_near_tie load_own stored_code table_codes
-    with_function""".split()
+OUTPUT_STEP = """apply apply_line code define define_codes define_line is_near_tie load_own reads_channel stored_code
+    table_codes with_function""".split()
 """The functions of the output step that templates call."""
 
 _ID, _WEIGHTS_ID = "\0", "\1"

@@ -115,6 +115,11 @@ def code(symbol: str, output: Output, fast: FastOutput, acc: str, m: str, multip
     return f"{symbol}_code({acc}{_arguments(output, multiplier, offset)})"
 
 
+def reads_channel(output: Output, fast: FastOutput) -> bool:
+    """Whether that code takes a number of the channel."""
+    return bool(_arguments(output, "", "")) if fast.is_fast else output.is_per_channel
+
+
 def stored_code(
     place: str, symbol: str, output: Output, fast: FastOutput, acc: str, m: str, multiplier: str, offset: str
 ) -> str:

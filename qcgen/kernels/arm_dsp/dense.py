@@ -71,6 +71,7 @@ LEFT_BYTES = 500  # and where the loops leave some elements over
 
 WORD_OPERATIONS = {"bytes": (5, 3.1), "shared": (3, 3.7), "nibbles": (5, 2.3)}  # of a word, and of each channel for it
 PRODUCTS_OPERATIONS = {False: 6.0, True: 11.0}  # of a word whose pairs are multiplied with each other; with elements
+VECTORS_OPERATIONS = 4.0  # of loops over several vectors
 
 
 @dataclass(frozen=True)
@@ -336,6 +337,7 @@ def _operations(context: DenseContext) -> dict[str, float]:
     for join in context.products:
         found[join.name].append(join.words * PRODUCTS_OPERATIONS[bool(context.element_factors)])
     joined = {f"dsp_{name}": sum(each) / len(each) for name, each in found.items()}
+    joined |= {"dsp_rows_of_vectors": VECTORS_OPERATIONS}
     is_raw = context.outputs.output.kind == "raw"
     return joined if is_raw else joined | output_operations(context.outputs.segments, windows=1)
 

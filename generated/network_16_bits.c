@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xab1e5c0c
+#if NETWORK_16_BITS_HEADER_ID != 0xd3402bd4
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -115,6 +115,12 @@ static NETWORK_16_BITS_INLINE int64_t network_16_bits_round_once(int64_t a, int3
     const int64_t product = a * multiplier;
 
     return (product + (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)) >> shift;
+}
+
+/* The number from low to high that is nearest. */
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
 }
 
 /* The same of a wide number. */
@@ -501,13 +507,9 @@ NETWORK_16_BITS_CODE_ATTR static void network_16_bits_total(const int16_t *a, co
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_positive(const int16_t *x, int16_t *y)
 {
     enum { COUNT = 12 };
-    const int16_t low = -7;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        int16_t code = x[i];
-
-        code = code < low ? low : code;
-        y[i] = code;
+        y[i] = (int16_t)network_16_bits_bounded(x[i], -7, 32767);
     }
 }
 

@@ -177,6 +177,11 @@ class _Branches:
     is_written: bool = False
 
 
+def named(text: str, prefix: str) -> str:
+    """A text of the library with a model's prefix."""
+    return _OWN.sub(lambda own: f"{prefix.upper() if own[1].isupper() else prefix}_", text)
+
+
 @dataclass(frozen=True)
 class Piece:
     """A function, or what belongs together: its text, the names that it defines and those that it uses."""
@@ -195,7 +200,7 @@ class Piece:
 
     def named(self, prefix: str) -> str:
         """The text with a model's prefix."""
-        return _OWN.sub(lambda own: f"{prefix.upper() if own[1].isupper() else prefix}_", self.text)
+        return named(self.text, prefix)
 
 
 class Library:

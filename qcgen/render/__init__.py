@@ -14,7 +14,8 @@ from qcgen.ir.context import LayerField, Struct, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
-from qcgen.library import FILES, Library, for_isa, templates, with_twins
+from qcgen.kernels.loop_nest import Element
+from qcgen.library import FILES, Library, for_isa, named, templates, with_twins
 from qcgen.render import output_step
 from qcgen.render.block import essence, id_of
 from qcgen.render.c_functions import declared, kept, layer, placeable, same, struct_of, tables_of, with_layer
@@ -29,6 +30,7 @@ from qcgen.render.c_text import (
     indent,
     int32,
     int64,
+    literal,
     one_line,
     place,
     plus,
@@ -110,6 +112,7 @@ def environment() -> jinja2.Environment:
     engine.filters.update(rows_at=rows_at, arguments=arguments, code_of=code_of)
     engine.filters.update(one_line=one_line, real=real, indent=indent)
     engine.globals.update(fitted=fitted, times=times, plus=plus, element=element, held=_held, fixed=_fixed)
+    engine.globals.update(filled_in=_filled_in)
     engine.globals.update((name, getattr(output_step, name)) for name in OUTPUT_STEP)
     return engine
 
@@ -128,6 +131,20 @@ def _fixed(names: jinja2.runtime.Context, name: str, values: Struct, more: str =
     prefix = names["prefix"]
     head = f"{prefix.upper()}_CONST_ATTR static const struct {prefix}_{values.type} {name}"
     return f"{head} = {{\n    {more}{struct(values, names['tables'])}\n}};\n"
+
+
+@jinja2.pass_context
+def _filled_in(
+    names: jinja2.runtime.Context,
+    text: str,
+    numbers: Mapping[str, float],
+    elements: Mapping[str, Element] | None = None,
+) -> str:
+    """C with its blanks filled in, which are elements, numbers or tables, and with a model's prefix."""
+    tables = names["tables"]
+    written = {name: literal(names.get(name, value)) for name, value in numbers.items()}
+    places = {name: each.at(tables) for name, each in (elements or {}).items()}
+    return named(text.format(**{**tables, **written, **places}), names["prefix"])
 
 
 def filled(template: str, context: Mapping[str, object]) -> str:

@@ -107,6 +107,15 @@ def real(value: float | LayerField) -> str:
     return _real(str(number))
 
 
+def literal(value: float | LayerField) -> str:
+    """A number as a C expression: an int of type int32_t, or a float32.
+
+    >>> literal(-5), literal(0.5)
+    ('(-5)', '0.5f')
+    """
+    return int32(value) if isinstance(value, int) else real(value)
+
+
 def fitted(head: str, arguments: str, tail: str = "", room: int = 120) -> str:
     """A declaration or a call in one line of ``room`` columns, else with its arguments in the next.
 

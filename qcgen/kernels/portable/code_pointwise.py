@@ -28,6 +28,7 @@ from qcgen.ir.program import (
     Tensor,
 )
 from qcgen.kernels.binary import PairFunction, binary_nest, in_place_operands, prepare_binary, why_no_binary
+from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.integer_lstm import logistic_table
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, Placed, elementwise, loop_nest, strides
@@ -272,19 +273,6 @@ INTEGER_UNARY = Kernel(
 )
 
 
-@dataclass(frozen=True)
-class LookupContext(Context):
-    """A table of codes."""
-
-    template: ClassVar[str] = "kernels/portable/lookup.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    x_type: str  # of C
-    y_type: str  # of C
-    first_code: int  # what is added to a code of x for its place in the table
-    joined: tuple[str, ...]  # the nodes in front of this one that the table computes, too
-
-
 def why_not_lookup(op: Operator, _setting: Setting) -> str | None:
     """Serves every lookup of 8-bit codes."""
     if not isinstance(op, Lookup):
@@ -300,22 +288,13 @@ def prepare_lookup(op: Operator, setting: Setting) -> Prepared:
     constants = Constants(
         "table", op.y.dtype.c, op.table, f"the output's code for each of the input's, {low} to {high}."
     )
-    context = LookupContext(nest, op.x.dtype.c, op.y.dtype.c, first_code=-low, joined=op.joined)
     in_place = (0,) if "x" in nest.same_places else ()
+    too = f"; it computes {', '.join(op.joined)}, too" if op.joined else ""
+    types = {"x": op.x.dtype.c, "y": op.y.dtype.c}
+    stored = "{table}[{x}" + (f" + {-low}]" if low else "]")
+    context = elements(op, nest, types, stored, what=f", a table{too}.", in_place=in_place, is_apart=True)
     certificate = Certificate(numbers={"kind": "table", "values": op.table})
     return Prepared((constants,), context, (), certificate, in_place)
-
-
-@dataclass(frozen=True)
-class ClampContext(Context):
-    """Bounds of codes."""
-
-    template: ClassVar[str] = "kernels/portable/clamp.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    c_type: str  # of x and y
-    low: int | None  # None: that of the type
-    high: int | None  # the same
 
 
 def why_not_clamp(op: Operator, _setting: Setting) -> str | None:
@@ -333,17 +312,14 @@ def prepare_clamp(op: Operator, setting: Setting) -> Prepared:
     codes = np.arange(op.x.dtype.low, op.x.dtype.high + 1)
     prove(np.array_equal(op.table, np.clip(codes, low, high)), "the table is a clamp")
     in_place = (0,) if "x" in nest.same_places else ()
-    context = ClampContext(
-        nest=nest,
-        c_type=op.x.dtype.c,
-        low=low if low > op.x.dtype.low else None,
-        high=high if high < op.x.dtype.high else None,
-    )
+    types = {"x": op.x.dtype.c, "y": op.y.dtype.c}
+    stored = f"({op.y.dtype.c})qcgen_bounded({{x}}, {low}, {high})"
+    context = elements(op, nest, types, stored, in_place=in_place)
     return Prepared((), context, (), Certificate(), in_place)
 
 
-CLAMP = Kernel("portable/clamp", ClampContext, frozenset(), why_not_clamp, prepare_clamp)
-LOOKUP = Kernel("portable/lookup", LookupContext, frozenset(), why_not_lookup, prepare_lookup)
+CLAMP = Kernel("portable/clamp", Elements, frozenset(), why_not_clamp, prepare_clamp)
+LOOKUP = Kernel("portable/lookup", Elements, frozenset(), why_not_lookup, prepare_lookup)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from qcgen.ir.program import (
 )
 from qcgen.ir.types import DType
 from qcgen.kernels.binary import binary_nest, in_place_operands
+from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import (
     LoopNest,
@@ -69,6 +70,20 @@ class NumberFunction:
     params: tuple[float, ...] = ()
     is_standard: bool = False
 
+    def of(self, number: str, cast: str = "") -> str:
+        """The function of a number in C, where ``numbers`` are blanks; ``cast`` stands before them."""
+        name = self.function if self.is_standard else f"qcgen_{self.function}"
+        return (
+            f"{name}({', '.join([number, *(f'{cast}{{{each}}}' for each in self.numbers)])})"
+            if self.function
+            else number
+        )
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The parameters by the names of their blanks."""
+        return {f"parameter_{index}": float(value) for index, value in enumerate(self.params)}
+
 
 def number_function(activation: FloatActivation, dtype: DType = DType.FLOAT32) -> NumberFunction:
     """What computes an activation; nothing where it is a Clip without bounds."""
@@ -95,17 +110,6 @@ def _clip(low: float, high: float, number: str) -> NumberFunction:
     if low == -np.inf:
         return NumberFunction(f"{number}_at_most", (high,))
     return NumberFunction(f"{number}_clip", (low, high))
-
-
-@dataclass(frozen=True)
-class UnaryContext(Context):
-    """An activation of float32 numbers."""
-
-    template: ClassVar[str] = "kernels/portable/float_unary.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    number: str  # the type of C of x and y
-    activation: NumberFunction
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,11 @@ def prepare_unary(op: Operator, setting: Setting) -> Prepared:
     """The activation of convolutions; y may lie over x."""
     assert isinstance(op, FloatUnary)
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    context = UnaryContext(nest, op.x.dtype.c, number_function(op.activation, op.x.dtype))
     in_place = (0,) if "x" in nest.same_places else ()
+    function, number = number_function(op.activation, op.x.dtype), op.x.dtype.c
+    stored = function.of("{x}", "(double)" if op.x.dtype is DType.FLOAT64 else "")
+    types = {"x": number, "y": number}
+    context = elements(op, nest, types, stored, in_place=in_place, numbers=function.numbers)
     return Prepared((), context, (), Certificate(), in_place)
 
 
@@ -161,7 +168,7 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
-FLOAT_UNARY = Kernel("portable/float_unary", UnaryContext, frozenset(), why_not_unary, prepare_unary)
+FLOAT_UNARY = Kernel("portable/float_unary", Elements, frozenset(), why_not_unary, prepare_unary)
 FLOAT_BINARY = Kernel("portable/float_binary", BinaryContext, frozenset(), why_not_binary, prepare_binary)
 
 

@@ -24,7 +24,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xd0a5bf07
+#if FLOAT_TAIL_HEADER_ID != 0xde7125b2
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -462,11 +462,12 @@ FLOAT_TAIL_NOINLINE static void float_tail_conv(const int8_t *x, int8_t *y)
 /* real: DequantizeLinear. */
 FLOAT_TAIL_CODE_ATTR static void float_tail_real(const int8_t *restrict x, float *restrict y)
 {
-    enum { COUNT = 64, ZERO_POINT = 7 };
+    enum { COUNT = 64 };
     const float scale = 0.03f;
+    const int32_t zero_point = 7;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (float)(x[i] - ZERO_POINT) * scale;
+        y[i] = (float)(x[i] - zero_point) * scale;
     }
 }
 

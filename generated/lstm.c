@@ -19,7 +19,7 @@
  */
 #include "lstm.h"
 
-#if LSTM_HEADER_ID != 0x746602fd
+#if LSTM_HEADER_ID != 0x5f9003a0
 #error "lstm.h was not generated together with this file"
 #endif
 
@@ -424,22 +424,24 @@ static LSTM_INLINE void lstm_recurrent_lstm(const struct lstm_recurrent *layer, 
 /* x_q: QuantizeLinear. */
 LSTM_CODE_ATTR static void lstm_x_q(const float *restrict x, int8_t *restrict y)
 {
-    enum { COUNT = 4, ZERO_POINT = 4, LOW = -132, HIGH = 123 };
+    enum { COUNT = 4 };
     const float scale = 0.03f;
+    const int32_t zero_point = 4, low = -132, high = 123;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (int8_t)(lstm_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
+        y[i] = (int8_t)(lstm_quantized(x[i], scale, low, high) + zero_point);
     }
 }
 
 /* x_q_dq: DequantizeLinear. */
 LSTM_CODE_ATTR static void lstm_n1_x_q_dq(const int8_t *restrict x, float *restrict y)
 {
-    enum { COUNT = 4, ZERO_POINT = 4 };
+    enum { COUNT = 4 };
     const float scale = 0.03f;
+    const int32_t zero_point = 4;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (float)(x[i] - ZERO_POINT) * scale;
+        y[i] = (float)(x[i] - zero_point) * scale;
     }
 }
 
@@ -546,22 +548,24 @@ LSTM_NOINLINE static void lstm_n6_states_2(const float *restrict x, float *restr
 /* state_q: QuantizeLinear. */
 LSTM_CODE_ATTR static void lstm_state_q(const float *restrict x, int8_t *restrict y)
 {
-    enum { COUNT = 3, ZERO_POINT = -9, LOW = -119, HIGH = 136 };
+    enum { COUNT = 3 };
     const float scale = 0.021f;
+    const int32_t zero_point = -9, low = -119, high = 136;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (int8_t)(lstm_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
+        y[i] = (int8_t)(lstm_quantized(x[i], scale, low, high) + zero_point);
     }
 }
 
 /* y: DequantizeLinear. */
 LSTM_CODE_ATTR static void lstm_y(const int8_t *restrict x, float *restrict y)
 {
-    enum { COUNT = 3, ZERO_POINT = (-9) };
+    enum { COUNT = 3 };
     const float scale = 0.021f;
+    const int32_t zero_point = -9;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (float)(x[i] - ZERO_POINT) * scale;
+        y[i] = (float)(x[i] - zero_point) * scale;
     }
 }
 

@@ -17,7 +17,7 @@
  */
 
 /* lstm.c has the same id, a hash of both files: it does not compile with another header. */
-#define LSTM_HEADER_ID 0x746602fd
+#define LSTM_HEADER_ID 0x5f9003a0
 
 /* What is in an image can be traced by these. */
 #define LSTM_QCGEN_VERSION "0.1.0"

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xd3402bd4
+#if NETWORK_16_BITS_HEADER_ID != 0x1d59cead
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -309,11 +309,11 @@ static NETWORK_16_BITS_INLINE void network_16_bits_wpool_s16(const struct networ
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_x_q(const float *restrict x, uint16_t *restrict y)
 {
     enum { COUNT = 32 };
-    const int32_t ZERO_POINT = 33000, LOW = -33000, HIGH = 32535;
     const float scale = 0.0002f;
+    const int32_t zero_point = 33000, low = -33000, high = 32535;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (uint16_t)(network_16_bits_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
+        y[i] = (uint16_t)(network_16_bits_quantized(x[i], scale, low, high) + zero_point);
     }
 }
 

@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xc6cf58d7
+#if NETWORK_QDQ_HEADER_ID != 0x53003a60
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -598,11 +598,12 @@ static NETWORK_QDQ_INLINE void network_qdq_wpool_any_mean_u8(const struct networ
 /* x_q: QuantizeLinear. */
 NETWORK_QDQ_CODE_ATTR static void network_qdq_x_q(const float *restrict x, uint8_t *restrict y)
 {
-    enum { COUNT = 128, ZERO_POINT = 120, LOW = -120, HIGH = 135 };
+    enum { COUNT = 128 };
     const float scale = 0.0173f;
+    const int32_t zero_point = 120, low = -120, high = 135;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (uint8_t)(network_qdq_quantized(x[i], scale, LOW, HIGH) + ZERO_POINT);
+        y[i] = (uint8_t)(network_qdq_quantized(x[i], scale, low, high) + zero_point);
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -48,6 +49,9 @@ from qcgen.render.model import accessors, hashing, model_context, self_test_cont
 OUTPUT_STEP = """apply apply_line code define define_codes define_line is_near_tie load_own reads_channel stored_code
     table_codes with_function""".split()
 """The functions of the output step that templates call."""
+
+_GIVEN = re.compile(r"(?<=[,=] )\((-\d+)\)(?=[,;)])")
+"""A negative number that needs no parentheses: an argument, or the value of a constant."""
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""
@@ -144,7 +148,7 @@ def _filled_in(
     tables = names["tables"]
     written = {name: literal(names.get(name, value)) for name, value in numbers.items()}
     places = {name: each.at(tables) for name, each in (elements or {}).items()}
-    return named(text.format(**{**tables, **written, **places}), names["prefix"])
+    return named(_GIVEN.sub(r"\1", text.format(**{**tables, **written, **places})), names["prefix"])
 
 
 def filled(template: str, context: Mapping[str, object]) -> str:

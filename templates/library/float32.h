@@ -42,6 +42,15 @@ static inline int32_t qcgen_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
+/* A power of two: clang 14 to 22, if they know it as a scale, may convert to float with a wrong exponent. */
+static inline float qcgen_not_known(float number)
+{
+#if defined(__clang__) && defined(__ARM_FEATURE_MVE)
+    __asm__("" : "+r"(number));
+#endif
+    return number;
+}
+
 /* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
 static QCGEN_INLINE int32_t qcgen_quantized(float number, float scale, int32_t low, int32_t high)
 {

@@ -25,6 +25,7 @@ from qcgen.ir.program import (
     ZeroPointCorrection,
 )
 from qcgen.ir.types import DType
+from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, Placed, Stride, elementwise, nest_of, ordered, strides
 from qcgen.kernels.text import LibraryCall, library_call
@@ -106,37 +107,6 @@ def _note(x: DType, y: DType, whole: DType | None) -> str:
 CONVERT = Kernel("portable/convert", ConvertContext, frozenset(), why_not_convert, prepare_convert)
 
 
-@dataclass(frozen=True)
-class QuantizeContext(Context):
-    """From float32 to codes."""
-
-    template: ClassVar[str] = "kernels/portable/quantize.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    y_type: str  # of C
-    scale: float  # of y
-    zero_point: int  # of y
-    low: int  # the lowest code less the zero point
-    high: int  # the highest code less the zero point
-    is_wide: bool  # one of these is beyond an int of 16 bits
-    is_away: bool  # halves are rounded away from zero, not to even
-
-
-@dataclass(frozen=True)
-class DequantizeContext(Context):
-    """From codes to float32."""
-
-    template: ClassVar[str] = "kernels/portable/dequantize.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    x_type: str  # of C
-    scale: float  # of x
-    zero_point: int  # of x
-    is_wide: bool  # it may be beyond an int of 16 bits
-    cast: str  # before a code in C, where the code less its zero point may leave its type, or an int of 16 bits
-    is_fraction: bool  # the scale is 2^-1 to 2^-32, which clang hands to Helium's conversion, and may get it wrong
-
-
 def why_not_quantize(op: Operator, _setting: Setting) -> str | None:
     """Serves every quantization."""
     return None if isinstance(op, Quantize) else f"{op.op_type} does not quantize float32 numbers"
@@ -156,15 +126,17 @@ def prepare_quantize(op: Operator, setting: Setting) -> Prepared:
         number("low", "int32_t", op.y.dtype.low - zero_point, "the lowest code less the zero point."),
         number("high", "int32_t", op.y.dtype.high - zero_point, "the highest code less the zero point."),
     )
-    context = QuantizeContext(
-        nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
-        y_type=op.y.dtype.c,
-        scale=scale,
-        zero_point=zero_point,
-        low=op.y.dtype.low - zero_point,
-        high=op.y.dtype.high - zero_point,
-        is_wide=op.y.dtype.is_16_bit or setting.is_free,
-        is_away=op.is_away,
+    nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    context = elements(
+        op,
+        nest,
+        {"x": "float", "y": op.y.dtype.c},
+        f"({op.y.dtype.c})(qcgen_quantized{'_away' * op.is_away}({{x}}, scale, low, high) + zero_point)",
+        numbers={each.role: each.values.item() for each in numbers},
+        first=(
+            "const float scale = {scale};",
+            "const int32_t zero_point = {zero_point}, low = {low}, high = {high};",
+        ),
     )
     return Prepared(numbers if setting.is_free else (), context, (), Certificate())
 
@@ -173,18 +145,23 @@ def prepare_dequantize(op: Operator, setting: Setting) -> Prepared:
     """A difference, a conversion that rounds if the difference is large, and a product."""
     assert isinstance(op, Dequantize)
     scale, zero_point = _parameters(op.x.scale, op.x.zero_point)
-    has_zero_point = setting.is_free or zero_point != 0
-    context = DequantizeContext(
-        nest=elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y)),
-        x_type=op.x.dtype.c,
-        scale=scale,
-        zero_point=zero_point,
-        is_wide=op.x.dtype.is_16_bit or setting.is_free,
-        cast=_cast(op.x.dtype) if has_zero_point else "",
-        is_fraction=setting.is_free or is_binary_fraction(scale),
+    numbers = _numbers(scale, zero_point)
+    nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
+    first, code = ["const float scale = {scale};"], "{x}"
+    if setting.is_free or is_binary_fraction(scale):
+        first = ["const float scale = qcgen_not_known({scale});"]
+    if setting.is_free or zero_point != 0:
+        first.append("const int32_t zero_point = {zero_point};")
+        code = f"({_cast(op.x.dtype)}{{x}} - zero_point)"
+    context = elements(
+        op,
+        nest,
+        {"x": op.x.dtype.c, "y": "float"},
+        f"(float){code} * scale",
+        numbers={each.role: each.values.item() for each in numbers},
+        first=first,
     )
-    numbers = _numbers(scale, zero_point) if setting.is_free else ()
-    return Prepared(numbers, context, (), Certificate())
+    return Prepared(numbers if setting.is_free else (), context, (), Certificate())
 
 
 def _numbers(scale: float, zero_point: int) -> tuple[Constants, ...]:
@@ -201,8 +178,8 @@ def _parameters(scale: float | None, zero_point: int | None) -> tuple[float, int
     return scale, zero_point or 0
 
 
-QUANTIZE = Kernel("portable/quantize", QuantizeContext, frozenset(), why_not_quantize, prepare_quantize)
-DEQUANTIZE = Kernel("portable/dequantize", DequantizeContext, frozenset(), why_not_dequantize, prepare_dequantize)
+QUANTIZE = Kernel("portable/quantize", Elements, frozenset(), why_not_quantize, prepare_quantize)
+DEQUANTIZE = Kernel("portable/dequantize", Elements, frozenset(), why_not_dequantize, prepare_dequantize)
 
 
 @dataclass(frozen=True)

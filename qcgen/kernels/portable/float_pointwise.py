@@ -112,20 +112,6 @@ def _clip(low: float, high: float, number: str) -> NumberFunction:
     return NumberFunction(f"{number}_clip", (low, high))
 
 
-@dataclass(frozen=True)
-class BinaryContext(Context):
-    """An operation on two float32 numbers."""
-
-    template: ClassVar[str] = "kernels/portable/float_binary.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    sign: str  # the operator in C; "": a function
-    function: str  # of the library
-    given: tuple[str, ...]  # operands that are parameters: "a", "b"
-    constant: tuple[str, ...]  # operands that are tables
-    is_in_place: bool  # y may lie over an operand
-
-
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _FUNCTIONS = {"max": "float_larger", "min": "float_smaller", "pow": "float_power", "prelu": "float_prelu"}
 
@@ -157,19 +143,24 @@ def prepare_binary(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, FloatBinary)
     nest, tables = binary_nest(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, nest, setting)
-    context = BinaryContext(
-        nest=nest,
-        sign=_SIGNS.get(op.kind, ""),
-        function=_FUNCTIONS.get(op.kind, ""),
-        given=tuple(name for name in ("a", "b") if name not in tables),
-        constant=tuple(sorted(tables)),
-        is_in_place=bool(in_place),
+    sign = _SIGNS.get(op.kind)
+    stored = f"{{a}} {sign} {{b}}" if sign else f"qcgen_{_FUNCTIONS[op.kind]}({{a}}, {{b}})"
+    apart = ". Not inlined, so that no compiler makes one rounding of this and of a sum behind it."
+    context = elements(
+        op,
+        nest,
+        dict.fromkeys(("a", "b", "y"), "float"),
+        stored,
+        what=apart if sign == "*" else "",
+        tables=tables,
+        in_place=in_place,
+        is_apart=sign == "*",
     )
     return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
 FLOAT_UNARY = Kernel("portable/float_unary", Elements, frozenset(), why_not_unary, prepare_unary)
-FLOAT_BINARY = Kernel("portable/float_binary", BinaryContext, frozenset(), why_not_binary, prepare_binary)
+FLOAT_BINARY = Kernel("portable/float_binary", Elements, frozenset(), why_not_binary, prepare_binary)
 
 
 @dataclass(frozen=True)

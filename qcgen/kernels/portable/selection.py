@@ -13,6 +13,7 @@ from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ArgMax, Embedding, GatherElements, Operator, Select, TopK
 from qcgen.ir.types import DType
 from qcgen.kernels.binary import operands_nest
+from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.loop_nest import LoopNest, kept_nest, nest_of, strides
 
@@ -46,21 +47,6 @@ def prepare_embedding(op: Operator, _setting: Setting) -> Prepared:
 EMBEDDING = Kernel("portable/embedding", EmbeddingContext, frozenset(), why_not_embedding, prepare_embedding)
 
 
-@dataclass(frozen=True)
-class SelectContext(Context):
-    """A choice by a comparison."""
-
-    template: ClassVar[str] = "kernels/portable/select.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    sign: str  # the comparison in C
-    given: tuple[str, ...]  # operands that are parameters: of "a", "b", "c", "d"
-    constant: tuple[str, ...]  # operands that are tables
-    is_in_place: bool  # y may lie over an operand
-    is_negated: bool  # c where the comparison does not hold
-    may_be_minus_zero: bool  # c may hold -0, which becomes 0
-
-
 SIGNS = {"greater": ">", "greater or equal": ">=", "less": "<", "less or equal": "<=", "equal": "=="}
 
 
@@ -77,14 +63,16 @@ def prepare_select(op: Operator, setting: Setting) -> Prepared:
     given = tuple(name for name in operands if name not in tables)
     in_place = tuple(i for i, name in enumerate(operands) if name in given and name in nest.same_places)
     may_be_minus_zero = "c" in given or bool((np.signbit(tables["c"].values) & (tables["c"].values == 0)).any())
-    constant = tuple(tables)
-    context = SelectContext(
-        nest, SIGNS[op.comparison], given, constant, bool(in_place), op.is_negated, may_be_minus_zero
-    )
+    compared = f"!({{a}} {SIGNS[op.comparison]} {{b}})" if op.is_negated else f"{{a}} {SIGNS[op.comparison]} {{b}}"
+    what = f", c where {compared.format(a='a', b='b')}, else d; NaN compares to nothing."
+    what += " Of c, -0 becomes 0: -0.0f + 0.0f is 0.0f." if may_be_minus_zero else ""
+    stored = f"{compared} ? {{c}}{' + 0.0f' if may_be_minus_zero else ''} : {{d}}"
+    types = dict.fromkeys((*operands, "y"), "float")
+    context = elements(op, nest, types, stored, what=what, tables=tables, in_place=in_place)
     return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
-SELECT = Kernel("portable/select", SelectContext, frozenset(), why_not_select, prepare_select)
+SELECT = Kernel("portable/select", Elements, frozenset(), why_not_select, prepare_select)
 
 
 @dataclass(frozen=True)

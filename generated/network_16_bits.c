@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x1d59cead
+#if NETWORK_16_BITS_HEADER_ID != 0x83ce532d
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -117,16 +117,16 @@ static NETWORK_16_BITS_INLINE int64_t network_16_bits_round_once(int64_t a, int3
     return (product + (INT64_C(1) << (shift - 1)) - 1 + ((product >> shift) & 1)) >> shift;
 }
 
-/* The number from low to high that is nearest. */
-static NETWORK_16_BITS_INLINE int32_t network_16_bits_bounded(int32_t value, int32_t low, int32_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
 /* The same of a wide number. */
 static NETWORK_16_BITS_INLINE int64_t network_16_bits_bounded_wide(int64_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The larger of two numbers. */
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_larger(int32_t a, int32_t b)
+{
+    return a < b ? b : a;
 }
 
 /* The code of a number less the zero point, half to even; limits are less it, too, and NaN gives the lowest code. */
@@ -136,6 +136,43 @@ static NETWORK_16_BITS_INLINE int32_t network_16_bits_quantized(float number, fl
     const float above = quotient > (float)low ? quotient : (float)low;
 
     return (int32_t)rintf(above < (float)high ? above : (float)high);
+}
+
+/* In float32, each operation rounded. */
+struct network_16_bits_wide_pair {
+    float a_scale;
+    float b_scale; /* negative for a difference */
+    float y_scale;
+    int32_t a_zero_point;
+    int32_t b_zero_point;
+    int32_t y_zero_point;
+    int32_t low; /* the lowest code less the zero point */
+    int32_t high;
+};
+
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_wide_code(const struct network_16_bits_wide_pair *layer,
+    float number)
+{
+    return network_16_bits_quantized(number, layer->y_scale, layer->low, layer->high) + layer->y_zero_point;
+}
+
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_wide_sum(const struct network_16_bits_wide_pair *layer,
+    int32_t a_code, int32_t b_code)
+{
+    /* Volatile, so that no compiler joins a product and the sum to one operation, which rounds once. */
+    const volatile float a = (float)(a_code - layer->a_zero_point) * layer->a_scale;
+    const volatile float b = (float)(b_code - layer->b_zero_point) * layer->b_scale;
+
+    return network_16_bits_wide_code(layer, a + b);
+}
+
+static NETWORK_16_BITS_INLINE int32_t network_16_bits_wide_product(const struct network_16_bits_wide_pair *layer,
+    int32_t a_code, int32_t b_code)
+{
+    const float a = (float)(a_code - layer->a_zero_point) * layer->a_scale;
+    const float b = (float)(b_code - layer->b_zero_point) * layer->b_scale;
+
+    return network_16_bits_wide_code(layer, a * b);
 }
 
 /* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
@@ -443,21 +480,6 @@ NETWORK_16_BITS_CONST_ATTR static const int16_t network_16_bits_gained_b[3] = {
       900, -2000, 31000,
 };
 
-/* network_16_bits_gained: the code of the product of what two codes stand for, each operation rounded to float32. */
-NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_gained_code(int16_t a_code, int16_t b_code)
-{
-    const int32_t A_ZERO_POINT = 0, B_ZERO_POINT = 5, Y_ZERO_POINT = 0;
-    const int32_t LOW = -32768, HIGH = 32767; /* no enumerators: an int may have 16 bits */
-    const float a_scale = 0.0003f;
-    const float b_scale = 6e-05f;
-    const float y_scale = 0.0003f;
-    const float a = (float)((int32_t)a_code - A_ZERO_POINT) * a_scale;
-    const float b = (float)((int32_t)b_code - B_ZERO_POINT) * b_scale;
-    const float product = a * b;
-
-    return (int16_t)(network_16_bits_quantized(product, y_scale, LOW, HIGH) + Y_ZERO_POINT);
-}
-
 /* gained: Mul. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_gained(const int16_t *a, int16_t *y)
 {
@@ -466,40 +488,32 @@ NETWORK_16_BITS_CODE_ATTR static void network_16_bits_gained(const int16_t *a, i
         COUNT = 3
     };
     const int16_t *const b = network_16_bits_gained_b;
+    NETWORK_16_BITS_CONST_ATTR static const struct network_16_bits_wide_pair layer = {
+        .a_zero_point = 0, .b_zero_point = 5, .y_zero_point = 0, .low = -32768, .high = 32767, .a_scale = 0.0003f,
+        .b_scale = 6e-05f, .y_scale = 0.0003f,
+    };
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int16_t *const a_run = a + i0 * A_STEP_0;
         int16_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = network_16_bits_gained_code(a_run[i], b[i]);
+            y_run[i] = (int16_t)network_16_bits_wide_product(&layer, a_run[i], b[i]);
         }
     }
-}
-
-/* network_16_bits_total: the code of the sum of what two codes stand for, each operation rounded to float32. */
-NETWORK_16_BITS_CODE_ATTR static int16_t network_16_bits_total_code(int16_t a_code, int16_t b_code)
-{
-    const int32_t A_ZERO_POINT = 0, B_ZERO_POINT = 0, Y_ZERO_POINT = -7;
-    const int32_t LOW = -32761, HIGH = 32774; /* no enumerators: an int may have 16 bits */
-    const float a_scale = 0.0003f;
-    const float b_scale = 0.0003f;
-    const float y_scale = 0.0005f;
-    /* Volatile, so that no compiler joins a product and the sum to one operation, which rounds once. */
-    const volatile float a = (float)((int32_t)a_code - A_ZERO_POINT) * a_scale;
-    const volatile float b = (float)((int32_t)b_code - B_ZERO_POINT) * b_scale;
-    const float sum = a + b;
-
-    return (int16_t)(network_16_bits_quantized(sum, y_scale, LOW, HIGH) + Y_ZERO_POINT);
 }
 
 /* total: Add. */
 NETWORK_16_BITS_CODE_ATTR static void network_16_bits_total(const int16_t *a, const int16_t *b, int16_t *y)
 {
     enum { COUNT = 12 };
+    NETWORK_16_BITS_CONST_ATTR static const struct network_16_bits_wide_pair layer = {
+        .a_zero_point = 0, .b_zero_point = 0, .y_zero_point = -7, .low = -32761, .high = 32774, .a_scale = 0.0003f,
+        .b_scale = 0.0003f, .y_scale = 0.0005f,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = network_16_bits_total_code(a[i], b[i]);
+        y[i] = (int16_t)network_16_bits_wide_sum(&layer, a[i], b[i]);
     }
 }
 
@@ -509,7 +523,7 @@ NETWORK_16_BITS_CODE_ATTR static void network_16_bits_positive(const int16_t *x,
     enum { COUNT = 12 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = (int16_t)network_16_bits_bounded(x[i], -7, 32767);
+        y[i] = (int16_t)network_16_bits_larger(x[i], -7);
     }
 }
 

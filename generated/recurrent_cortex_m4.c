@@ -27,7 +27,7 @@
  */
 #include "recurrent_cortex_m4.h"
 
-#if RECURRENT_CORTEX_M4_HEADER_ID != 0xc9175756
+#if RECURRENT_CORTEX_M4_HEADER_ID != 0x791ebee4
 #error "recurrent_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -82,6 +82,12 @@ struct recurrent_cortex_m4_arena_behind {
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char recurrent_cortex_m4_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
+
+/* The number from low to high that is nearest. */
+static RECURRENT_CORTEX_M4_INLINE int32_t recurrent_cortex_m4_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
 
 /*
  * acc * multiplier * 2^(exponent - 31) rounded twice, as TensorFlow Lite does it: half up before a negative exponent is
@@ -641,17 +647,13 @@ RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_SOFTMAX_1(const in
 }
 
 /* QUANTIZE_2: QUANTIZE. */
-RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_QUANTIZE_2(const int16_t *x, int8_t *y)
+RECURRENT_CORTEX_M4_CODE_ATTR static void recurrent_cortex_m4_QUANTIZE_2(const int16_t *restrict x, int8_t *restrict y)
 {
     enum { COUNT = 6 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const int32_t value = (int32_t)x[i] - (-32768);
-        int32_t code = recurrent_cortex_m4_round_twice(value, 1677721638, -9);
-
-        code = code < (-128) ? (-128) : code;
-        code = code > 127 ? 127 : code;
-        y[i] = (int8_t)code;
+        y[i] = (int8_t)recurrent_cortex_m4_bounded(recurrent_cortex_m4_round_twice((int32_t)x[i] - (-32768), 1677721638,
+            -9), -128, 127);
     }
 }
 

@@ -19,7 +19,7 @@
  */
 
 /* recurrent_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define RECURRENT_CORTEX_M4_HEADER_ID 0xc9175756
+#define RECURRENT_CORTEX_M4_HEADER_ID 0x791ebee4
 
 /* What is in an image can be traced by these. */
 #define RECURRENT_CORTEX_M4_QCGEN_VERSION "0.1.0"

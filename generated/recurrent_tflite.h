@@ -17,7 +17,7 @@
  */
 
 /* recurrent_tflite.c has the same id, a hash of both files: it does not compile with another header. */
-#define RECURRENT_TFLITE_HEADER_ID 0x64cf0d08
+#define RECURRENT_TFLITE_HEADER_ID 0xbcfbdd78
 
 /* What is in an image can be traced by these. */
 #define RECURRENT_TFLITE_QCGEN_VERSION "0.1.0"

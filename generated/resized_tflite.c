@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0x79f82359
+#if RESIZED_TFLITE_HEADER_ID != 0xb9cb198a
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -68,6 +68,12 @@ struct resized_tflite_arena_behind {
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char resized_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
+/* The number from low to high that is nearest. */
+static RESIZED_TFLITE_INLINE int32_t resized_tflite_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /*
  * acc * multiplier * 2^(exponent - 31) rounded twice, as TensorFlow Lite does it: half up before a negative exponent is
  * taken into account, half away from zero after that. exponent is -31 to 30; acc * 2^exponent fits 32 bits.
@@ -81,6 +87,54 @@ RESIZED_TFLITE_CODE_ATTR static int32_t resized_tflite_round_twice(int32_t acc, 
     const int32_t mask = (int32_t)((UINT32_C(1) << right) - 1);
 
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
+}
+
+/* In the integers of TensorFlow Lite. Numbers are codes less their zero points, scaled by multipliers. */
+struct resized_tflite_integer_pair {
+    int32_t a_zero_point;
+    int32_t a_multiplier;
+    int32_t a_exponent;
+    int32_t b_zero_point;
+    int32_t b_multiplier;
+    int32_t b_exponent;
+    int32_t factor; /* of a and b in front of their multipliers */
+    int32_t y_zero_point;
+    int32_t y_multiplier;
+    int32_t y_exponent;
+    int32_t low; /* the lowest code */
+    int32_t high;
+};
+
+static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_code(const struct resized_tflite_integer_pair *layer,
+    int32_t number)
+{
+    const int32_t code = resized_tflite_round_twice(number, layer->y_multiplier, layer->y_exponent)
+        + layer->y_zero_point;
+
+    return resized_tflite_bounded(code, layer->low, layer->high);
+}
+
+static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_scaled_a(const struct resized_tflite_integer_pair *layer,
+    int32_t code)
+{
+    return resized_tflite_round_twice((code - layer->a_zero_point) * layer->factor, layer->a_multiplier,
+        layer->a_exponent);
+}
+
+static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_scaled_b(const struct resized_tflite_integer_pair *layer,
+    int32_t code)
+{
+    return resized_tflite_round_twice((code - layer->b_zero_point) * layer->factor, layer->b_multiplier,
+        layer->b_exponent);
+}
+
+static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_squared_difference(
+    const struct resized_tflite_integer_pair *layer, int32_t a_code, int32_t b_code)
+{
+    const int32_t difference = resized_tflite_integer_scaled_a(layer, a_code)
+        - resized_tflite_integer_scaled_b(layer, b_code);
+
+    return resized_tflite_integer_code(layer, difference * difference);
 }
 
 /* What a layer is. */
@@ -291,17 +345,6 @@ RESIZED_TFLITE_CONST_ATTR static const int8_t resized_tflite_SQUARED_DIFFERENCE_
      30, -37,   9,
 };
 
-/* resized_tflite_SQUARED_DIFFERENCE_1: the output code of a pair of codes. */
-RESIZED_TFLITE_CODE_ATTR static int8_t resized_tflite_SQUARED_DIFFERENCE_1_code(int32_t a_code, int32_t b_code)
-{
-    enum { HIGH = 127 };
-    const int32_t a = resized_tflite_round_twice((a_code - (-12)) * 128, 1073741824, 0);
-    const int32_t b = resized_tflite_round_twice((b_code - 9) * 128, 1521134320, -1);
-    const int32_t code = resized_tflite_round_twice((a - b) * (a - b), 1319414006, -18) + (-128);
-
-    return (int8_t)(code > HIGH ? HIGH : code);
-}
-
 /* SQUARED_DIFFERENCE_1: SQUARED_DIFFERENCE. */
 RESIZED_TFLITE_NOINLINE static void resized_tflite_SQUARED_DIFFERENCE_1(const int8_t *a, int8_t *y)
 {
@@ -310,13 +353,18 @@ RESIZED_TFLITE_NOINLINE static void resized_tflite_SQUARED_DIFFERENCE_1(const in
         COUNT = 3
     };
     const int8_t *const b = resized_tflite_SQUARED_DIFFERENCE_1_b;
+    RESIZED_TFLITE_CONST_ATTR static const struct resized_tflite_integer_pair layer = {
+        .factor = 128, .low = -2147483648, .high = 127, .a_zero_point = -12, .a_multiplier = 1073741824,
+        .b_zero_point = 9, .b_multiplier = 1521134320, .b_exponent = -1, .y_zero_point = -128,
+        .y_multiplier = 1319414006, .y_exponent = -18,
+    };
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int8_t *const a_run = a + i0 * A_STEP_0;
         int8_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = resized_tflite_SQUARED_DIFFERENCE_1_code(a_run[i], b[i]);
+            y_run[i] = (int8_t)resized_tflite_integer_squared_difference(&layer, a_run[i], b[i]);
         }
     }
 }

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x0002a6cf
+#if WIDE_TFLITE_HEADER_ID != 0x8cfa5f9b
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -89,6 +89,12 @@ static WIDE_TFLITE_INLINE int64_t wide_tflite_round_once_up(int64_t a, int32_t m
     return (a * multiplier + (INT64_C(1) << (shift - 1))) >> shift;
 }
 
+/* The number from low to high that is nearest. */
+static WIDE_TFLITE_INLINE int32_t wide_tflite_bounded(int32_t value, int32_t low, int32_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 /* The same of a wide number. */
 static WIDE_TFLITE_INLINE int64_t wide_tflite_bounded_wide(int64_t value, int32_t low, int32_t high)
 {
@@ -121,6 +127,50 @@ WIDE_TFLITE_CODE_ATTR static int32_t wide_tflite_integer_tangent(const uint16_t 
         part = (int32_t)table[at] * 256 + (int32_t)(size & 255u) * ((int32_t)table[at + 1u] - (int32_t)table[at]);
     }
     return (x >= 0 ? part - (INT32_C(1) << 23) + 128 : (INT32_C(1) << 23) - part + 127) >> 8;
+}
+
+/* In the integers of TensorFlow Lite. Numbers are codes less their zero points, scaled by multipliers. */
+struct wide_tflite_integer_pair {
+    int32_t a_zero_point;
+    int32_t a_multiplier;
+    int32_t a_exponent;
+    int32_t b_zero_point;
+    int32_t b_multiplier;
+    int32_t b_exponent;
+    int32_t factor; /* of a and b in front of their multipliers */
+    int32_t y_zero_point;
+    int32_t y_multiplier;
+    int32_t y_exponent;
+    int32_t low; /* the lowest code */
+    int32_t high;
+};
+
+static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_code(const struct wide_tflite_integer_pair *layer, int32_t number)
+{
+    const int32_t code = wide_tflite_round_twice(number, layer->y_multiplier, layer->y_exponent) + layer->y_zero_point;
+
+    return wide_tflite_bounded(code, layer->low, layer->high);
+}
+
+static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_scaled_a(const struct wide_tflite_integer_pair *layer,
+    int32_t code)
+{
+    return wide_tflite_round_twice((code - layer->a_zero_point) * layer->factor, layer->a_multiplier,
+        layer->a_exponent);
+}
+
+static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_scaled_b(const struct wide_tflite_integer_pair *layer,
+    int32_t code)
+{
+    return wide_tflite_round_twice((code - layer->b_zero_point) * layer->factor, layer->b_multiplier,
+        layer->b_exponent);
+}
+
+static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_add(const struct wide_tflite_integer_pair *layer, int32_t a_code,
+    int32_t b_code)
+{
+    return wide_tflite_integer_code(layer,
+        wide_tflite_integer_scaled_a(layer, a_code) + wide_tflite_integer_scaled_b(layer, b_code));
 }
 
 /* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
@@ -374,17 +424,6 @@ WIDE_TFLITE_CONST_ATTR static const int16_t wide_tflite_ADD_1_b[3] = {
     19387, 10203, 20349,
 };
 
-/* wide_tflite_ADD_1: the output code of a pair of codes. */
-WIDE_TFLITE_CODE_ATTR static int16_t wide_tflite_ADD_1_code(int32_t a_code, int32_t b_code)
-{
-    enum { LOW = -32768, HIGH = 32767 };
-    const int32_t a = wide_tflite_round_twice(a_code * 32768, 1073741824, 0);
-    const int32_t b = wide_tflite_round_twice(b_code * 32768, 1431655797, -2);
-    const int32_t code = wide_tflite_round_twice(a + b, 1861152473, -14);
-
-    return (int16_t)(code < LOW ? LOW : code > HIGH ? HIGH : code);
-}
-
 /* ADD_1: ADD. */
 WIDE_TFLITE_NOINLINE static void wide_tflite_ADD_1(const int16_t *a, int16_t *y)
 {
@@ -393,13 +432,17 @@ WIDE_TFLITE_NOINLINE static void wide_tflite_ADD_1(const int16_t *a, int16_t *y)
         COUNT = 3
     };
     const int16_t *const b = wide_tflite_ADD_1_b;
+    WIDE_TFLITE_CONST_ATTR static const struct wide_tflite_integer_pair layer = {
+        .factor = 32768, .low = -32768, .high = 32767, .a_multiplier = 1073741824, .b_multiplier = 1431655797,
+        .b_exponent = -2, .y_multiplier = 1861152473, .y_exponent = -14,
+    };
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
         const int16_t *const a_run = a + i0 * A_STEP_0;
         int16_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = wide_tflite_ADD_1_code(a_run[i], b[i]);
+            y_run[i] = (int16_t)wide_tflite_integer_add(&layer, a_run[i], b[i]);
         }
     }
 }
@@ -430,11 +473,7 @@ WIDE_TFLITE_CODE_ATTR static void wide_tflite_TANH_2(const int16_t *x, int16_t *
     enum { COUNT = 27 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const int32_t value = x[i];
-        const int32_t scaled = (value * 19358 + 2048) >> 12;
-        const int32_t code = wide_tflite_integer_tangent(wide_tflite_TANH_2_logistic, scaled);
-
-        y[i] = (int16_t)code;
+        y[i] = (int16_t)wide_tflite_integer_tangent(wide_tflite_TANH_2_logistic, ((int32_t)x[i] * 19358 + 2048) >> 12);
     }
 }
 

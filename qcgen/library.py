@@ -18,8 +18,10 @@ FILES = (
     "compiler.h",
     "integers.h",
     "soft_float.h",
+    "truncation.h",
     "float32.h",
     "activations.h",
+    "pairs.h",
     "dynamic.h",
     "recurrent.h",
     "dynamic_lstm.h",
@@ -71,7 +73,7 @@ _OF_BYTES = (
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
-_OF_FLOATS = ("float_conv.h",)
+_OF_FLOATS = ("truncation.h", "float_conv.h")
 """Those whose functions take float, as names with _float say: there are the same for double."""
 
 _SIGNED = re.compile(r"\bint8_t\b|_s8\b")

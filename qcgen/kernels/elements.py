@@ -63,3 +63,14 @@ def elements(
         pointed=pointed,
         stored=stored,
     )
+
+
+def bounded(code: str, low: int | None, high: int | None) -> str:
+    """A number in C that is no less than the lowest and no more than the highest; None: no number is.
+
+    >>> bounded("{x}", 0, 255), bounded("{x}", 0, None), bounded("{x}", None, None)
+    ('qcgen_bounded({x}, 0, 255)', 'qcgen_larger({x}, 0)', '{x}')
+    """
+    if low is None:
+        return code if high is None else f"qcgen_smaller({code}, {high})"
+    return f"qcgen_larger({code}, {low})" if high is None else f"qcgen_bounded({code}, {low}, {high})"

@@ -85,6 +85,14 @@ static int32_t qcgen_round_twice(int32_t acc, int32_t multiplier, int32_t expone
     return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0));
 }
 
+/* The same by two multipliers: one for what is not negative, and one for what is. */
+static QCGEN_INLINE int32_t qcgen_round_twice_by_sign(
+    int32_t value, int32_t multiplier, int32_t exponent, int32_t multiplier_below, int32_t exponent_below)
+{
+    return value < 0 ? qcgen_round_twice(value, multiplier_below, exponent_below)
+                     : qcgen_round_twice(value, multiplier, exponent);
+}
+
 /* 1 / (1 + exp(-x)) in units of 2^-15, x in units of 2^-9 / 24, by lines between the 256 numbers of a table. */
 static int32_t qcgen_integer_logistic(const uint16_t *table, int32_t x)
 {

@@ -13,22 +13,19 @@ from typing import ClassVar
 import numpy as np
 
 from qcgen.errors import prove
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import (
-    BinaryKind,
     ChannelLookup,
     IntegerBinary,
     IntegerUnary,
     Lookup,
     Operator,
     QuantizedBinary,
-    Scaled,
     Sigmoid,
-    Tensor,
 )
 from qcgen.kernels.binary import PairFunction, binary_nest, in_place_operands, prepare_binary, why_no_binary
-from qcgen.kernels.elements import Elements, elements
+from qcgen.kernels.elements import Elements, bounded, elements
 from qcgen.kernels.integer_lstm import logistic_table
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, Placed, elementwise, loop_nest, strides
@@ -65,33 +62,6 @@ QUANTIZED_BINARY = Kernel(
 )
 
 
-@dataclass(frozen=True)
-class IntegerBinaryContext(Context):
-    """What becomes of two codes."""
-
-    template: ClassVar[str] = "kernels/portable/integer_binary.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    types: Mapping[str, str]  # of C, by "a", "b", "y"
-    zero_points: Mapping[str, int]  # of codes, by the same names
-    by: IntegerBinary  # the multipliers
-    factor: int  # of operands before them
-    is_bounded_below: bool  # codes may be below the lowest one
-    scales_operands: bool  # before they are added, not of a product
-    total: str  # of both in C
-    given: tuple[str, ...]  # operands that are parameters: "a", "b"
-    constant: tuple[str, ...]  # operands that are tables
-    is_in_place: bool  # y may lie over an operand
-
-
-_TOTALS: Mapping[BinaryKind, str] = {
-    "add": "a + b",
-    "mul": "a * b",
-    "squared_difference": "(a - b) * (a - b)",
-    "sub": "a - b",
-}
-
-
 def why_not_integer_binary(op: Operator, _setting: Setting) -> str | None:
     """Serves every square of a difference, and sums, differences and products of 16 bits."""
     if isinstance(op, QuantizedBinary) and op.by is not None and (op.is_wide or op.kind == "squared_difference"):
@@ -107,19 +77,21 @@ def prepare_integer_binary(op: Operator, setting: Setting) -> Prepared:
     _prove_room(op, op.by)
     nest, tables = binary_nest(op.a, op.b, op.y, setting)
     in_place = in_place_operands(op.a, op.b, nest, setting)
+    is_bounded_below = op.kind != "squared_difference" or (op.y.zero_point or 0) < op.by.low
+    numbers = {"factor": 1 << op.by.shift, "low": op.by.low if is_bounded_below else -(2**31), "high": op.by.high}
     tensors = {"a": op.a, "b": op.b, "y": op.y}
-    context = IntegerBinaryContext(
-        nest=nest,
-        types={name: tensor.dtype.c for name, tensor in tensors.items()},
-        zero_points={name: tensor.zero_point or 0 for name, tensor in tensors.items()},
-        by=op.by,
-        factor=1 << op.by.shift,
-        is_bounded_below=op.kind != "squared_difference" or (op.y.zero_point or 0) < op.by.low,
-        scales_operands=op.kind != "mul",
-        total=_TOTALS[op.kind],
-        given=tuple(name for name in ("a", "b") if name not in tables),
-        constant=tuple(sorted(tables)),
-        is_in_place=bool(in_place),
+    for name, (multiplier, exponent) in (("a", op.by.a), ("b", op.by.b), ("y", op.by.y)):
+        numbers |= {f"{name}_zero_point": tensors[name].zero_point or 0}
+        numbers |= {f"{name}_multiplier": multiplier, f"{name}_exponent": exponent}
+    context = elements(
+        op,
+        nest,
+        {name: tensor.dtype.c for name, tensor in tensors.items()},
+        f"({op.y.dtype.c})qcgen_integer_{op.kind}(&layer, {{a}}, {{b}})",
+        tables=tables,
+        in_place=in_place,
+        is_apart=True,
+        layer=Struct("integer_pair", (), {name: value for name, value in numbers.items() if value}),
     )
     return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
@@ -136,38 +108,8 @@ def _prove_room(op: QuantizedBinary, by: IntegerBinary) -> None:
 
 
 INTEGER_BINARY = Kernel(
-    "portable/integer_binary", IntegerBinaryContext, frozenset(), why_not_integer_binary, prepare_integer_binary
+    "portable/integer_binary", Elements, frozenset(), why_not_integer_binary, prepare_integer_binary
 )
-
-
-@dataclass(frozen=True)
-class Coded:
-    """A quantized tensor as the template writes it."""
-
-    c_type: str
-    scale: float
-    zero_point: int
-
-
-@dataclass(frozen=True)
-class WideBinaryContext(Context):
-    """A sum, difference or product of codes in float32."""
-
-    template: ClassVar[str] = "kernels/portable/wide_binary.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    result: str  # what it is, in words
-    sign: str  # in C, of a sum or difference; "": a product
-    tensors: Mapping[str, Coded]  # by "a", "b", "y"
-    low: int  # the lowest code of y less the zero point
-    high: int  # the highest code of y less the zero point
-    given: tuple[str, ...]  # operands that are parameters: "a", "b"
-    constant: tuple[str, ...]  # operands that are tables
-    is_in_place: bool  # y may lie over an operand
-
-
-_RESULTS: Mapping[BinaryKind, str] = {"add": "sum", "mul": "product", "sub": "difference"}
-_SIGNS: Mapping[BinaryKind, str] = {"add": "+", "mul": "", "sub": "-"}
 
 
 def why_not_wide_binary(op: Operator, _setting: Setting) -> str | None:
@@ -184,51 +126,31 @@ def prepare_wide_binary(op: Operator, setting: Setting) -> Prepared:
     operands = (op.a, op.b)
     free = in_place_operands(*operands, nest, setting)
     in_place = tuple(number for number in free if operands[number].dtype.bytes == op.y.dtype.bytes)
-    tensors = {name: _coded(tensor) for name, tensor in (("a", op.a), ("b", op.b), ("y", op.y))}
-    context = WideBinaryContext(
-        nest=nest,
-        result=_RESULTS[op.kind],
-        sign=_SIGNS[op.kind],
-        tensors=tensors,
-        low=op.y.dtype.low - tensors["y"].zero_point,
-        high=op.y.dtype.high - tensors["y"].zero_point,
-        given=tuple(name for name in ("a", "b") if name not in tables),
-        constant=tuple(sorted(tables)),
-        is_in_place=bool(in_place),
+    tensors = {"a": op.a, "b": op.b, "y": op.y}
+    zero_point = op.y.zero_point or 0
+    numbers = {f"{name}_zero_point": tensor.zero_point or 0 for name, tensor in tensors.items()}
+    numbers |= {"low": op.y.dtype.low - zero_point, "high": op.y.dtype.high - zero_point}
+    function = "wide_product" if op.kind == "mul" else "wide_sum"
+    scales = {f"{name}_scale": tensor.scale for name, tensor in tensors.items() if tensor.scale is not None}
+    if op.kind == "sub":
+        scales["b_scale"] *= -1
+    context = elements(
+        op,
+        nest,
+        {name: tensor.dtype.c for name, tensor in tensors.items()},
+        f"({op.y.dtype.c})qcgen_{function}(&layer, {{a}}, {{b}})",
+        tables=tables,
+        in_place=in_place,
+        layer=Struct("wide_pair", (), numbers, floats=scales),
     )
     return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
 
-def _coded(tensor: Tensor) -> Coded:
-    assert tensor.scale is not None, "the tensor is quantized"
-    return Coded(tensor.dtype.c, tensor.scale, tensor.zero_point or 0)
-
-
-WIDE_BINARY = Kernel("portable/wide_binary", WideBinaryContext, frozenset(), why_not_wide_binary, prepare_wide_binary)
+WIDE_BINARY = Kernel("portable/wide_binary", Elements, frozenset(), why_not_wide_binary, prepare_wide_binary)
 
 
 SIGMOIDS = {"logistic": "integer_logistic", "tanh": "integer_tangent"}
 """The functions of ``templates/library/`` that compute them."""
-
-
-@dataclass(frozen=True)
-class IntegerUnaryContext(Context):
-    """A function of codes."""
-
-    template: ClassVar[str] = "kernels/portable/integer_unary.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    x_type: str  # of C
-    y_type: str  # of C
-    x_zero_point: int  # of codes of x
-    y_zero_point: int  # of codes of y
-    scales: Scaled | None  # the multipliers and exponents
-    is_one: bool  # both are the same
-    sigmoid: Sigmoid | None  # or what a sigmoid is taken of
-    half: int  # that is added before its shift
-    function: str  # the sigmoid in C, without the prefix
-    low: int | None  # the lowest code of y; None where no code is below it
-    high: int | None  # the same of the highest
 
 
 def why_not_integer_unary(op: Operator, _setting: Setting) -> str | None:
@@ -240,37 +162,30 @@ def prepare_integer_unary(op: Operator, setting: Setting) -> Prepared:
     """Two multiplications at most per element, or a line between two numbers of a table; y may lie over x."""
     assert isinstance(op, IntegerUnary)
     by, reach = op.function, op.x.dtype.high - op.x.dtype.low
-    sigmoid, scales = (by, None) if isinstance(by, Sigmoid) else (None, by)
-    if scales is not None:
-        parts = (scales.above, scales.below)
-        prove(all(reach << max(exponent, 0) < 2**30 for _, exponent in parts), "no code leaves int32")
-    if sigmoid is not None:
-        prove(reach * sigmoid.multiplier + 2**sigmoid.shift < 2**31, "no code leaves int32")
-    is_clamped = sigmoid is None and op.y.dtype.bytes < 4
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
-    function = SIGMOIDS[sigmoid.kind] if sigmoid is not None else ""
-    context = IntegerUnaryContext(
-        nest=nest,
-        x_type=op.x.dtype.c,
-        y_type=op.y.dtype.c,
-        x_zero_point=op.x.zero_point or 0,
-        y_zero_point=op.y.zero_point or 0,
-        scales=scales,
-        is_one=scales is not None and scales.above == scales.below,
-        sigmoid=sigmoid,
-        half=1 << sigmoid.shift >> 1 if sigmoid is not None else 0,
-        function=function,
-        low=op.low if is_clamped else None,
-        high=op.high if is_clamped else None,
-    )
+    number = "(int32_t){x}" + (" - {x_zero_point}" if op.x.zero_point else "")
+    numbers = {"x_zero_point": op.x.zero_point or 0, "y_zero_point": op.y.zero_point or 0}
+    constants: tuple[Constants, ...] = ()
+    if isinstance(by, Sigmoid):
+        prove(reach * by.multiplier + 2**by.shift < 2**31, "no code leaves int32")
+        scaled = f"({number}) * {by.multiplier}" if op.x.zero_point else f"{number} * {by.multiplier}"
+        scaled = f"({scaled} + {1 << by.shift >> 1}) >> {by.shift}" if by.shift else scaled
+        code, constants = f"qcgen_{SIGMOIDS[by.kind]}({{logistic}}, {scaled})", (logistic_table(),)
+    else:
+        prove(all(reach << max(exponent, 0) < 2**30 for _, exponent in (by.above, by.below)), "no code leaves int32")
+        scales = by.above if by.above == by.below else (*by.above, *by.below)
+        function = "qcgen_round_twice" if by.above == by.below else "qcgen_round_twice_by_sign"
+        code = f"{function}({', '.join(map(str, (number, *scales)))})"
+        code += " + {y_zero_point}" if op.y.zero_point else ""
+        code = bounded(code, op.low, op.high) if op.y.dtype.bytes < 4 else code
     is_in_place = "x" in nest.same_places and op.x.dtype.bytes == op.y.dtype.bytes
-    constants = (logistic_table(),) if sigmoid is not None else ()
-    return Prepared(constants, context, (), Certificate(), (0,) if is_in_place else ())
+    in_place = (0,) if is_in_place else ()
+    types = {"x": op.x.dtype.c, "y": op.y.dtype.c}
+    context = elements(op, nest, types, f"({op.y.dtype.c}){code}", in_place=in_place, numbers=numbers)
+    return Prepared(constants, context, (), Certificate(), in_place)
 
 
-INTEGER_UNARY = Kernel(
-    "portable/integer_unary", IntegerUnaryContext, frozenset(), why_not_integer_unary, prepare_integer_unary
-)
+INTEGER_UNARY = Kernel("portable/integer_unary", Elements, frozenset(), why_not_integer_unary, prepare_integer_unary)
 
 
 def why_not_lookup(op: Operator, _setting: Setting) -> str | None:
@@ -313,7 +228,8 @@ def prepare_clamp(op: Operator, setting: Setting) -> Prepared:
     prove(np.array_equal(op.table, np.clip(codes, low, high)), "the table is a clamp")
     in_place = (0,) if "x" in nest.same_places else ()
     types = {"x": op.x.dtype.c, "y": op.y.dtype.c}
-    stored = f"({op.y.dtype.c})qcgen_bounded({{x}}, {low}, {high})"
+    ends = (low if low > op.x.dtype.low else None, high if high < op.x.dtype.high else None)
+    stored = f"({op.y.dtype.c}){bounded('{x}', *ends)}"
     context = elements(op, nest, types, stored, in_place=in_place)
     return Prepared((), context, (), Certificate(), in_place)
 

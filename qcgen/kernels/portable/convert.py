@@ -30,27 +30,6 @@ from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting, nu
 from qcgen.kernels.loop_nest import LoopNest, Placed, Stride, elementwise, nest_of, ordered, strides
 from qcgen.kernels.text import LibraryCall, library_call
 
-WHOLE = {DType.INT32: "2147483648.0", DType.INT64: "9223372036854775808.0"}
-"""The integers that floats are truncated to, with what is beyond the largest, in C."""
-
-
-@dataclass(frozen=True)
-class ConvertContext(Context):
-    """From one type to another."""
-
-    template: ClassVar[str] = "kernels/portable/convert.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    from_half: bool  # x has words of float16 numbers
-    to_half: bool  # y has
-    by_float: bool  # numbers become float32 before they become float16
-    to_truth: bool  # y is 0 or 1
-    whole: DType | None  # the integers whose low bits y has
-    beyond: str  # what a float must be less than to be truncated to them; "" if x is no float
-    low_bits: str  # these bits in C, of an integer called whole
-    note: str  # what becomes of numbers that y does not hold
-    is_in_place: bool  # y may lie over x
-
 
 def why_not_convert(op: Operator, _setting: Setting) -> str | None:
     """Serves every conversion."""
@@ -63,20 +42,26 @@ def prepare_convert(op: Operator, setting: Setting) -> Prepared:
     x, y = op.x.dtype, op.y.dtype
     nest = elementwise({"x": Placed(op.x.shape, setting.xs[0])}, Placed(op.y.shape, setting.y))
     in_place = (0,) if "x" in nest.same_places and (x, y) == (DType.INT32, DType.FLOAT32) else ()
-    whole = _whole(x, y)
-    context = ConvertContext(
-        nest=nest,
-        from_half=x is DType.FLOAT16,
-        to_half=y is DType.FLOAT16,
-        by_float=y is DType.FLOAT16 and x is not DType.FLOAT32,
-        to_truth=y is DType.BOOL,
-        whole=whole,
-        beyond=WHOLE[whole] + ("" if x is DType.FLOAT64 else "f") if whole is not None and x.is_float else "",
-        low_bits=_low_bits(y) if whole is not y else "whole",
-        note=_note(x, y, whole),
-        is_in_place=bool(in_place),
-    )
+    types = {"x": x.c, "y": y.c}
+    context = elements(op, nest, types, _converted(x, y), what=_what(x, y), in_place=in_place)
     return Prepared((), context, (), Certificate(), in_place)
+
+
+def _converted(x: DType, y: DType) -> str:
+    """A number in the other type, in C."""
+    number, whole = "qcgen_from_half({x})" if x is DType.FLOAT16 else "{x}", _whole(x, y)
+    if y is DType.FLOAT16:
+        return f"qcgen_to_half({number if x in (DType.FLOAT16, DType.FLOAT32) else '(float){x}'})"
+    if y is DType.BOOL:
+        return f"({y.c})({number} != {'0.0f' if x.is_float else '0'})"
+    if whole is None:
+        return number if x is DType.FLOAT16 and y is DType.FLOAT32 else f"({y.c}){number}"
+    if x.is_float:
+        kind = "double" if x is DType.FLOAT64 else "float"
+        number = f"qcgen_truncated{'_wide' if whole is DType.INT64 else ''}_{kind}({number})"
+    elif x is not whole:
+        number = f"({whole.c}){number}"
+    return number if whole is y else f"({y.c}){_low_bits(number, y)}"
 
 
 def _whole(x: DType, y: DType) -> DType | None:
@@ -86,11 +71,14 @@ def _whole(x: DType, y: DType) -> DType | None:
     return DType.INT64 if DType.INT64 in (x, y) or x is DType.UINT32 else DType.INT32
 
 
-def _low_bits(y: DType) -> str:
+def _low_bits(whole: str, y: DType) -> str:
     """Of a signed type by way of an unsigned one, since C leaves open what a conversion gives that does not fit."""
-    if y.is_float or not y.low:
-        return "whole"
-    return f"(((whole & 0x{2 * y.high + 1:X}) ^ 0x{-y.low:X}) - 0x{-y.low:X})"
+    return f"((({whole} & 0x{2 * y.high + 1:X}) ^ 0x{-y.low:X}) - 0x{-y.low:X})" if y.low else whole
+
+
+def _what(x: DType, y: DType) -> str:
+    """How the comment goes on: what becomes of numbers that y does not hold."""
+    return f" from {x.value} to {y.value}{_note(x, y, _whole(x, y))}."
 
 
 def _note(x: DType, y: DType, whole: DType | None) -> str:
@@ -104,7 +92,7 @@ def _note(x: DType, y: DType, whole: DType | None) -> str:
     return ": " + "; ".join([how] * x.is_float + ["the low bits"] * (whole is not y))
 
 
-CONVERT = Kernel("portable/convert", ConvertContext, frozenset(), why_not_convert, prepare_convert)
+CONVERT = Kernel("portable/convert", Elements, frozenset(), why_not_convert, prepare_convert)
 
 
 def why_not_quantize(op: Operator, _setting: Setting) -> str | None:

@@ -17,7 +17,7 @@
  */
 #include "batch_normalization.h"
 
-#if BATCH_NORMALIZATION_HEADER_ID != 0x70b25433
+#if BATCH_NORMALIZATION_HEADER_ID != 0xa8b6640e
 #error "batch_normalization.h was not generated together with this file"
 #endif
 
@@ -71,7 +71,7 @@ BATCH_NORMALIZATION_NOINLINE static void batch_normalization_normal(const int8_t
 {
     enum {
         COUNT_0 = 3, X_STEP_0 = 16, SLOPE_STEP_0 = 1, OFFSET_STEP_0 = 1, Y_STEP_0 = 16,
-        COUNT = 16, LOW = -128, HIGH = 127, SHIFT = 20
+        COUNT = 16
     };
     const int32_t *const slope = batch_normalization_normal_slope;
     const int32_t *const offset = batch_normalization_normal_offset;
@@ -85,9 +85,9 @@ BATCH_NORMALIZATION_NOINLINE static void batch_normalization_normal(const int8_t
         for (int32_t i = 0; i < COUNT; i++) {
             const int32_t code = x_run[i];
             const int32_t scaled = code * slope_run[0] + offset_run[0];
-            const int32_t value = scaled >> SHIFT;
+            const int32_t value = scaled >> 20;
 
-            y_run[i] = (int8_t)(value < LOW ? LOW : value > HIGH ? HIGH : value);
+            y_run[i] = (int8_t)(value < -128 ? -128 : value > 127 ? 127 : value);
         }
     }
 }

@@ -17,7 +17,7 @@
  */
 
 /* batch_normalization.c has the same id, a hash of both files: it does not compile with another header. */
-#define BATCH_NORMALIZATION_HEADER_ID 0x70b25433
+#define BATCH_NORMALIZATION_HEADER_ID 0xa8b6640e
 
 /* What is in an image can be traced by these. */
 #define BATCH_NORMALIZATION_QCGEN_VERSION "0.1.0"

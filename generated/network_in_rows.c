@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xa5d29d72
+#if NETWORK_IN_ROWS_HEADER_ID != 0x955074ac
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -103,6 +103,18 @@ typedef char network_in_rows_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -
 static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The larger of two numbers. */
+static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_larger(int32_t a, int32_t b)
+{
+    return a < b ? b : a;
+}
+
+/* The smaller of two numbers. */
+static NETWORK_IN_ROWS_INLINE int32_t network_in_rows_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
 }
 
 /* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
@@ -404,25 +416,16 @@ NETWORK_IN_ROWS_NOINLINE static void network_in_rows_branch(const int8_t *x, int
     }
 }
 
-/* network_in_rows_sum: the output code of a pair of codes, proved for all of them. */
-NETWORK_IN_ROWS_CODE_ATTR static int8_t network_in_rows_sum_code(int32_t a_code, int32_t b_code)
-{
-    enum { LOW = -128, HIGH = 127, SHIFT = 21 };
-    const int32_t scaled = 149120224 + a_code * 1588752 + b_code * 1906502;
-    int32_t code = scaled >> SHIFT;
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
-}
-
-/* sum: QLinearAdd. */
+/* sum: QLinearAdd. The line is proved for all pairs of codes. */
 NETWORK_IN_ROWS_NOINLINE static void network_in_rows_sum(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 24 };
+    const int32_t slope = 1588752, offset = 149120224, b_slope = 1906502;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = network_in_rows_sum_code(a[i], b[i]);
+        const int32_t scaled = offset + a[i] * slope + b[i] * b_slope;
+
+        y[i] = (int8_t)network_in_rows_smaller(network_in_rows_larger(scaled >> 21, -128), 127);
     }
 }
 

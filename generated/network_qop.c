@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xa6e9c3d3
+#if NETWORK_QOP_HEADER_ID != 0x23896e39
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -117,6 +117,18 @@ typedef char network_qop_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 static NETWORK_QOP_INLINE int32_t network_qop_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The larger of two numbers. */
+static NETWORK_QOP_INLINE int32_t network_qop_larger(int32_t a, int32_t b)
+{
+    return a < b ? b : a;
+}
+
+/* The smaller of two numbers. */
+static NETWORK_QOP_INLINE int32_t network_qop_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
 }
 
 /* A line of accumulators: acc * multiplier / 2^32 + offset, rounded down. */
@@ -715,25 +727,16 @@ NETWORK_QOP_NOINLINE static void network_qop_branch(const int8_t *x, int8_t *y, 
     }
 }
 
-/* network_qop_sum: the output code of a pair of codes, proved for all of them. */
-NETWORK_QOP_CODE_ATTR static int8_t network_qop_sum_code(int32_t a_code, int32_t b_code)
-{
-    enum { LOW = -128, HIGH = 127, SHIFT = 21 };
-    const int32_t scaled = 149120224 + a_code * 1588752 + b_code * 1906502;
-    int32_t code = scaled >> SHIFT;
-
-    code = code < LOW ? LOW : code;
-    code = code > HIGH ? HIGH : code;
-    return (int8_t)code;
-}
-
-/* sum: QLinearAdd. */
+/* sum: QLinearAdd. The line is proved for all pairs of codes. */
 NETWORK_QOP_NOINLINE static void network_qop_sum(const int8_t *a, const int8_t *b, int8_t *y)
 {
     enum { COUNT = 192 };
+    const int32_t slope = 1588752, offset = 149120224, b_slope = 1906502;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = network_qop_sum_code(a[i], b[i]);
+        const int32_t scaled = offset + a[i] * slope + b[i] * b_slope;
+
+        y[i] = (int8_t)network_qop_smaller(network_qop_larger(scaled >> 21, -128), 127);
     }
 }
 

@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0xb9cb198a
+#if RESIZED_TFLITE_HEADER_ID != 0x668bd966
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -355,7 +355,7 @@ RESIZED_TFLITE_NOINLINE static void resized_tflite_SQUARED_DIFFERENCE_1(const in
     const int8_t *const b = resized_tflite_SQUARED_DIFFERENCE_1_b;
     RESIZED_TFLITE_CONST_ATTR static const struct resized_tflite_integer_pair layer = {
         .factor = 128, .low = -2147483648, .high = 127, .a_zero_point = -12, .a_multiplier = 1073741824,
-        .b_zero_point = 9, .b_multiplier = 1521134320, .b_exponent = -1, .y_zero_point = -128,
+        .a_exponent = 0, .b_zero_point = 9, .b_multiplier = 1521134320, .b_exponent = -1, .y_zero_point = -128,
         .y_multiplier = 1319414006, .y_exponent = -18,
     };
 

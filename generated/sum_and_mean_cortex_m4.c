@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x550ebe21
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xde9b9790
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -477,12 +477,10 @@ SUM_AND_MEAN_CORTEX_M4_NOINLINE static void sum_and_mean_cortex_m4_largest(const
 /* sum_and_mean_cortex_m4_sum: the output code of a pair of codes, proved for all of them. */
 SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static inline int8_t sum_and_mean_cortex_m4_sum_code(int32_t a_code, int32_t b_code)
 {
-    enum { SHIFT = 22 };
-    const int32_t scaled = (-95769936) + a_code * 2542002 + b_code * 3813004;
-    int32_t code = scaled >> SHIFT;
+    const int32_t slope = 2542002, offset = -95769936, b_slope = 3813004;
+    const int32_t scaled = offset + a_code * slope + b_code * b_slope;
 
-    code = sum_and_mean_cortex_m4_dsp_saturate_s8(code);
-    return (int8_t)code;
+    return (int8_t)sum_and_mean_cortex_m4_dsp_saturate_s8(scaled >> 22);
 }
 
 /* sum: QLinearAdd; y may be one of the operands. */

@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x8cfa5f9b
+#if WIDE_TFLITE_HEADER_ID != 0x38c4e0be
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -433,8 +433,9 @@ WIDE_TFLITE_NOINLINE static void wide_tflite_ADD_1(const int16_t *a, int16_t *y)
     };
     const int16_t *const b = wide_tflite_ADD_1_b;
     WIDE_TFLITE_CONST_ATTR static const struct wide_tflite_integer_pair layer = {
-        .factor = 32768, .low = -32768, .high = 32767, .a_multiplier = 1073741824, .b_multiplier = 1431655797,
-        .b_exponent = -2, .y_multiplier = 1861152473, .y_exponent = -14,
+        .factor = 32768, .low = -32768, .high = 32767, .a_zero_point = 0, .a_multiplier = 1073741824, .a_exponent = 0,
+        .b_zero_point = 0, .b_multiplier = 1431655797, .b_exponent = -2, .y_zero_point = 0, .y_multiplier = 1861152473,
+        .y_exponent = -14,
     };
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {

@@ -180,7 +180,7 @@ class Artifact:
     @property
     def free_steps(self) -> dict[str, FreeStep]:
         """How operators whose numbers may change are computed, by their names."""
-        return {call.op.name: free_step(call.kernel, call.context) for call in self.plan.calls}
+        return {call.op.name: free_step(call.kernel, call.context, call.certificate) for call in self.plan.calls}
 
     def write(self, folder: str | os.PathLike[str], *, certificate: bool = False, force: bool = False) -> None:
         """Writes the files into a folder, which is made if it is missing: all of them or none.

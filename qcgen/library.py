@@ -69,7 +69,7 @@ FILES = (
 _OF_BYTES = (
     *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_dense.h"),
     *("dsp_planes.h", "scalar_dense.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
-    *("pools.h", "code_pools.h", "bilinear.h", "dsp_means.h", "dsp_winograd.h"),
+    *("pairs.h", "pools.h", "code_pools.h", "bilinear.h", "dsp_means.h", "dsp_winograd.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 

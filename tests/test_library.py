@@ -16,12 +16,12 @@ from qcgen import library
 from qcgen.build import STRICT_FLAGS
 from qcgen.cores import TARGETS
 from qcgen.ir.program import (
-    FloatOutput,
     FloatSoftmax,
     InstanceNorm,
     IntegerLogSoftmax,
     IntegerSoftmax,
     LayerNorm,
+    QuantizedBinary,
     Softmax,
     WideSoftmax,
 )
@@ -96,11 +96,11 @@ def given_to(struct):
 def test_every_field_of_a_struct_has_a_value_in_some_layer():
     given = defaultdict(set)
     for unit in UNITS:
-        if isinstance(unit.op, (FloatOutput, InstanceNorm, LayerNorm, *SOFTMAXES)):
+        if isinstance(unit.op, (InstanceNorm, LayerNorm, QuantizedBinary, *SOFTMAXES)):
             context = unit.kernel.prepare(unit.op, unit.setting).context
             if context.layer is not None:
                 given[context.layer.type] |= set(given_to(context.layer))
-    assert len(given) == 9
+    assert len(given) == 11
     assert given == {name: set(fields_of(name)) for name in given}
 
 

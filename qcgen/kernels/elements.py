@@ -28,6 +28,7 @@ class Elements(Context):
     layer: Struct | None  # of the library, whose address calls take, if there is one
     nest: LoopNest
     pointed: Mapping[str, str]  # what pointers to tensors and tables point to, in C
+    inner: tuple[str, ...]  # lines in them
     stored: str  # what becomes of the elements
 
 
@@ -43,6 +44,7 @@ def elements(
     is_apart: bool = False,
     numbers: Mapping[str, float] | None = None,
     first: Iterable[str] = (),
+    inner: Iterable[str] = (),
     layer: Struct | None = None,
 ) -> Elements:
     """The context of an operator; ``types``: those of the elements of operands, of tables in the nest, last of y.
@@ -61,16 +63,18 @@ def elements(
         layer=layer,
         nest=nest,
         pointed=pointed,
+        inner=tuple(inner),
         stored=stored,
     )
 
 
-def bounded(code: str, low: int | None, high: int | None) -> str:
+def bounded(code: str, low: int | None, high: int | None, *, is_branchless: bool = False) -> str:
     """A number in C that is no less than the lowest and no more than the highest; None: no number is.
 
     >>> bounded("{x}", 0, 255), bounded("{x}", 0, None), bounded("{x}", None, None)
     ('qcgen_bounded({x}, 0, 255)', 'qcgen_larger({x}, 0)', '{x}')
     """
+    both, above, below = ("within", "at_least", "at_most") if is_branchless else ("bounded", "larger", "smaller")
     if low is None:
-        return code if high is None else f"qcgen_smaller({code}, {high})"
-    return f"qcgen_larger({code}, {low})" if high is None else f"qcgen_bounded({code}, {low}, {high})"
+        return code if high is None else f"qcgen_{below}({code}, {high})"
+    return f"qcgen_{above}({code}, {low})" if high is None else f"qcgen_{both}({code}, {low}, {high})"

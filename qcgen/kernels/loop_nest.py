@@ -98,7 +98,7 @@ class LoopNest:
 
     ``numbers`` are the enumerators besides those of the outer loops: COUNT elements in the innermost loop, steps other
     than 1; there are none for a single element, which needs no loop. ``contiguous``: in the innermost loop all tensors
-    advance by one element.
+    advance by one element. ``ends_at_zero``: it does, and pointers stand behind the last elements.
     """
 
     outer: tuple[OuterLoop, ...]
@@ -109,6 +109,7 @@ class LoopNest:
     contiguous: bool
     count: int
     same_places: frozenset[str]
+    ends_at_zero: bool = False
 
     @property
     def size(self) -> int:
@@ -139,7 +140,13 @@ class LoopNest:
     def open(self, types: Mapping[str, str], tables: Mapping[str, str]) -> str:
         """The beginning of all loops."""
         inner = f"{self.indent}{_counted('i', 'COUNT')}" if self.numbers else ""
+        if self.ends_at_zero:
+            inner = f"{self.indent}for (int32_t i = -COUNT; i < 0; i++) {{ /* up to 0: the end needs no register */\n"
         return self.open_outer(types, tables) + inner
+
+    def places(self, tables: Mapping[str, str]) -> dict[str, str]:
+        """The elements in C by the names of their tensors."""
+        return {name: element.at(tables) for name, element in self.elements.items()}
 
     def close(self) -> str:
         """Their end."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from qcgen.ir.context import Context, own
-from qcgen.ir.plan import C_BYTES, Field, SharedFunction
+from qcgen.ir.plan import C_BYTES, Certificate, Field, SharedFunction
 from qcgen.ir.program import Conv, ConvGeometry, Operator, macs_of
 from qcgen.kernels import KERNELS, Prepared, Selection, Setting, select
 from qcgen.kernels.arm_dsp.output import KeptOutput
@@ -23,7 +23,6 @@ from qcgen.kernels.kernel import CommonOutput, SizesPrice
 from qcgen.kernels.text import Described
 from qcgen.plan.names import SHARED
 from qcgen.requantize.lines import MAX_SHIFT
-from qcgen.requantize.of_codes import PairLine
 
 _Part = TypeVar("_Part")
 
@@ -76,13 +75,14 @@ class FreeStep:
     guard: int = 0
 
 
-def free_step(kernel: str, context: Context) -> FreeStep:
+def free_step(kernel: str, context: Context, certificate: Certificate) -> FreeStep:
     """That of an operator."""
     guard = _tested(context)
     for output in _parts(context, Output):
         return FreeStep(kernel, output.kind, output.shift, output.prescale, guard)
-    for line in _parts(context, PairLine):
-        return FreeStep(kernel, line.form, line.shift)
+    match certificate.numbers:
+        case {"kind": "pairs", "form": str(form), "shift": int(shift)}:
+            return FreeStep(kernel, form, shift)
     return FreeStep(kernel)
 
 
@@ -94,7 +94,7 @@ def free(op: Operator, setting: Setting, wanted: FreeStep | None) -> Work:
     setting = replace(setting, common=_free(wanted or FreeStep("", shift=MAX_SHIFT)))
     selection = select(op, setting, KERNELS, wanted.kernel if wanted else "")
     work = Work(op, setting, selection, selection.kernel.prepare(op, setting))
-    own = free_step(selection.kernel.name, work.prepared.context)
+    own = free_step(selection.kernel.name, work.prepared.context, work.prepared.certificate)
     if wanted is not None or not own.form:
         return work
     setting = replace(setting, common=_free(_with_room(own)))

@@ -15,7 +15,6 @@ from qcgen.ir.context import LayerField, Struct, names_of
 from qcgen.ir.plan import Call, Plan, Stream
 from qcgen.ir.self_test import SelfTest
 from qcgen.kernels.epilogue import Y_ZERO_POINT, Output
-from qcgen.kernels.loop_nest import Element
 from qcgen.library import FILES, Library, for_isa, named, templates, with_twins
 from qcgen.render import output_step
 from qcgen.render.block import essence, id_of
@@ -50,8 +49,8 @@ OUTPUT_STEP = """apply apply_line code define define_codes define_line is_near_t
     table_codes with_function""".split()
 """The functions of the output step that templates call."""
 
-_GIVEN = re.compile(r"(?<=[,=] )\((-\d+)\)(?=[,;)])")
-"""A negative number that needs no parentheses: an argument, or the value of a constant."""
+_GIVEN = re.compile(r"(?<=[,=<>?:] )\((-\d+)\)(?=[,;) ])")
+"""A negative number that needs no parentheses: an argument, the value of a constant, what is compared or chosen."""
 
 _ID, _WEIGHTS_ID = "\0", "\1"
 """Stand where the ids of the header and of the code will be; no text of a model holds them."""
@@ -142,13 +141,12 @@ def _filled_in(
     names: jinja2.runtime.Context,
     text: str,
     numbers: Mapping[str, float],
-    elements: Mapping[str, Element] | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> str:
-    """C with its blanks filled in, which are elements, numbers or tables, and with a model's prefix."""
+    """C with its blanks filled in, which are places of elements, numbers or tables, and with a model's prefix."""
     tables = names["tables"]
     written = {name: literal(names.get(name, value)) for name, value in numbers.items()}
-    places = {name: each.at(tables) for name, each in (elements or {}).items()}
-    return named(_GIVEN.sub(r"\1", text.format(**{**tables, **written, **places})), names["prefix"])
+    return named(_GIVEN.sub(r"\1", text.format(**{**tables, **written, **(places or {})})), names["prefix"])
 
 
 def filled(template: str, context: Mapping[str, object]) -> str:

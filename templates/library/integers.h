@@ -194,6 +194,15 @@ static QCGEN_INLINE int qcgen_within_guard(int32_t scaled, int32_t shift, uint32
     return (((uint32_t)scaled + guard_band) & ((UINT32_C(1) << shift) - 1u)) < UINT32_C(2) * guard_band;
 }
 
+/* The code of a line in units of 2^-shift to which `window` was added: so close to a tie it is the even one. */
+static QCGEN_INLINE int32_t qcgen_even_near_tie(int32_t scaled, int32_t shift, int32_t window)
+{
+    int32_t code = scaled >> shift;
+
+    code -= code & ((scaled & ((INT32_C(1) << shift) - 1)) <= 2 * window);
+    return code;
+}
+
 /* Whether a line comes within `guard`, a power of two, of a step from code to code; `guard` has been added to it. */
 static QCGEN_INLINE int qcgen_within_step(int32_t scaled, int32_t shift, int32_t guard)
 {

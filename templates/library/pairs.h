@@ -96,3 +96,38 @@ static QCGEN_INLINE int32_t qcgen_wide_product(const struct qcgen_wide_pair *lay
 
     return qcgen_wide_code(layer, a * b);
 }
+
+/* A line through the codes of all pairs but a few, whose code depends on the roundings on the way. */
+struct qcgen_pair_codes_s8 {
+    const uint16_t *pairs; /* those, ascending */
+    const int8_t *pair_codes; /* of these */
+    int32_t count;
+    int32_t reach; /* how near a tie they are at most */
+    int32_t is_always; /* whether they are looked for at every pair */
+    int32_t shift; /* the line is in units of 2^-shift */
+    int32_t window; /* that the even code has next to a tie; -1: none */
+};
+
+static int32_t qcgen_pair_beside_s8(const struct qcgen_pair_codes_s8 *layer, int32_t pair, int32_t code)
+{
+    int32_t place = 0; /* of the pair, if it is among them */
+    int32_t half, here;
+
+    for (int32_t count = layer->count; count > 1; count -= half) {
+        half = count >> 1;
+        place += half & ((layer->pairs[place + half - 1] - pair) >> 31); /* if that is below it */
+    }
+    here = ((layer->pairs[place] ^ pair) - 1) >> 31; /* all bits if it is there, else none */
+    return (layer->pair_codes[place] & here) | (code & ~here);
+}
+
+static QCGEN_INLINE int32_t qcgen_pair_code_s8(const struct qcgen_pair_codes_s8 *layer, int32_t scaled, int32_t pair)
+{
+    const int32_t fraction = (scaled + layer->reach) & ((INT32_C(1) << layer->shift) - 1);
+    int32_t code = scaled >> layer->shift;
+
+    if (layer->window >= 0) {
+        code = qcgen_even_near_tie(scaled, layer->shift, layer->window);
+    }
+    return layer->is_always || fraction <= 2 * layer->reach ? qcgen_pair_beside_s8(layer, pair, code) : code;
+}

@@ -6,6 +6,7 @@ arm_dsp/quantized_binary: sums and products of quantized tensors; arm_dsp/global
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ import numpy as np
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import GlobalAveragePool, Int64s, IntegerLstm, MatMul, Operator, QuantizedBinary, RoundOnce
 from qcgen.ir.types import DType
-from qcgen.kernels.binary import PairFunction, binary_nest, prepare_binary, why_no_binary
+from qcgen.kernels.binary import binary_nest, kind_of, prepare_binary, why_no_binary
 from qcgen.kernels.epilogue import Output
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
@@ -83,10 +84,17 @@ class QuantizedBinaryContext(Context):
 
     template: ClassVar[str] = "kernels/arm_dsp/quantized_binary.c.jinja"
 
-    function: PairFunction
+    types: Mapping[str, str]  # of C, by "a", "b", "y"
+    given: tuple[str, ...]  # operands that are parameters: "a", "b"
+    constant: tuple[str, ...]  # operands that are tables
+    is_in_place: bool  # y may lie over an operand
+    numbers: Mapping[str, float]  # what blanks in the function of two codes stand for
+    first: tuple[str, ...]  # lines before it
+    inner: tuple[str, ...]  # lines in it
+    layer: Struct | None  # of the library, if there are pairs beside the line of all others
+    stored: str  # their code, in C
     fours: int  # rounds of the loop
     rest: range  # elements behind it
-    saturate: str  # the primitive that clamps to the type of y, "" if no sum leaves it, or bounds are tighter
 
 
 def why_not_quantized_binary(op: Operator, setting: Setting) -> str | None:
@@ -105,11 +113,22 @@ def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
     """The line and its tables, without a nest."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
-    is_of_type = op.bounds == (op.y.dtype.low, op.y.dtype.high)  # the primitive knows no other bounds
-    clamps = is_of_type and (found.function.clamps_low or found.function.clamps_high)
-    saturate = ("dsp_saturate_u8" if op.y.dtype is DType.UINT8 else "dsp_saturate_s8") if clamps else ""
-    count = found.nest.count
-    context = QuantizedBinaryContext(found.function, fours=count // 4, rest=range(count % 4), saturate=saturate)
+    function, stored, count = found.function, found.function.stored, found.nest.count
+    if op.bounds == (op.y.dtype.low, op.y.dtype.high) and (function.low, function.high) != (None, None):
+        stored = f"({function.y})qcgen_dsp_saturate_{kind_of(op.y)}({function.code})"
+    context = QuantizedBinaryContext(
+        types={**function.operands, "y": function.y},
+        given=tuple(name for name in function.operands if name not in function.tables),
+        constant=function.tables,
+        is_in_place=bool(found.in_place),
+        numbers=function.numbers,
+        first=function.first,
+        inner=function.inner,
+        layer=function.layer,
+        stored=stored,
+        fours=count // 4,
+        rest=range(count % 4),
+    )
     return Prepared(found.constants, context, (), found.certificate, found.in_place)
 
 

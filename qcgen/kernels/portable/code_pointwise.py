@@ -6,14 +6,12 @@ clamp, channel_lookup: functions of codes by tables or bounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
 from qcgen.errors import prove
-from qcgen.ir.context import Context, Struct
+from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import (
     ChannelLookup,
@@ -24,23 +22,12 @@ from qcgen.ir.program import (
     QuantizedBinary,
     Sigmoid,
 )
-from qcgen.kernels.binary import PairFunction, binary_nest, in_place_operands, prepare_binary, why_no_binary
+from qcgen.kernels.binary import binary_nest, in_place_operands, prepare_binary, why_no_binary
 from qcgen.kernels.elements import Elements, bounded, elements
 from qcgen.kernels.integer_lstm import logistic_table
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, Placed, elementwise, loop_nest, strides
 from qcgen.requantize.of_codes import ChannelLines, channel_lines
-
-
-@dataclass(frozen=True)
-class QuantizedBinaryContext(Context):
-    """A sum or product of codes."""
-
-    template: ClassVar[str] = "kernels/portable/quantized_binary.c.jinja"
-
-    function: PairFunction
-    nest: LoopNest  # the loops over the elements of y
-    ends_at_zero: bool  # its only loop does, which needs no register for the end
 
 
 def why_not_quantized_binary(op: Operator, _setting: Setting) -> str | None:
@@ -52,13 +39,30 @@ def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
     """Constant operands become tables in the order of y; y may lie over an operand that is not broadcast."""
     assert isinstance(op, QuantizedBinary)
     found = prepare_binary(op, setting)
-    is_flat = found.nest.contiguous and not found.nest.outer and found.nest.numbers and not found.function.constant
-    context = QuantizedBinaryContext(found.function, found.nest, ends_at_zero=bool(is_flat) and setting.target.is_small)
+    function, nest, first = found.function, found.nest, [*found.function.first]
+    is_flat = nest.contiguous and not nest.outer and nest.numbers and not function.tables
+    if is_flat and setting.target.is_small:
+        nest = replace(nest, ends_at_zero=True)
+        first += [line.format(name) for line in ("{} += COUNT;", "QCGEN_MOVED({});") for name in ("a", "b", "y")]
+    context = elements(
+        op,
+        nest,
+        {**function.operands, "y": function.y},
+        function.stored,
+        what=". The line is proved for all pairs of codes." if function.first else "",
+        tables=function.tables,
+        in_place=found.in_place,
+        is_apart=True,
+        numbers=function.numbers,
+        first=first,
+        inner=function.inner,
+        layer=function.layer,
+    )
     return Prepared(found.constants, context, (), found.certificate, found.in_place)
 
 
 QUANTIZED_BINARY = Kernel(
-    "portable/quantized_binary", QuantizedBinaryContext, frozenset(), why_not_quantized_binary, prepare_quantized_binary
+    "portable/quantized_binary", Elements, frozenset(), why_not_quantized_binary, prepare_quantized_binary
 )
 
 
@@ -91,7 +95,7 @@ def prepare_integer_binary(op: Operator, setting: Setting) -> Prepared:
         tables=tables,
         in_place=in_place,
         is_apart=True,
-        layer=Struct("integer_pair", (), {name: value for name, value in numbers.items() if value}),
+        layer=Struct("integer_pair", (), numbers),
     )
     return Prepared(tuple(tables.values()), context, (), Certificate(), in_place)
 
@@ -238,22 +242,6 @@ CLAMP = Kernel("portable/clamp", Elements, frozenset(), why_not_clamp, prepare_c
 LOOKUP = Kernel("portable/lookup", Elements, frozenset(), why_not_lookup, prepare_lookup)
 
 
-@dataclass(frozen=True)
-class ChannelLookupContext(Context):
-    """Tables of codes, or lines that replace them."""
-
-    template: ClassVar[str] = "kernels/portable/channel_lookup.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y, with the numbers of each channel beside
-    types: Mapping[str, str]  # of C: x's, y's and those of the tables, by role
-    roles: tuple[str, ...]  # the tables that the loops go through, one entry or one row a channel
-    first_code: int  # what is added to a code of x for its place in a row
-    shift: int  # of lines; 0: tables
-    split: int | None  # the code from which on the second lines hold; None: one line a channel
-    low: int  # the lowest code of the output
-    high: int  # the highest
-
-
 def why_not_channel_lookup(op: Operator, _setting: Setting) -> str | None:
     """Serves every function of codes with channels."""
     return None if isinstance(op, ChannelLookup) else f"{op.op_type} is not a function of a code and its channel"
@@ -267,21 +255,44 @@ def prepare_channel_lookup(op: Operator, setting: Setting) -> Prepared:
     constants = _line_tables(lines) if lines else (_tables(op),)
     roles = tuple(constant.role for constant in constants)
     loops = _nest(op, setting, roles, 1 if lines else op.tables.shape[1])
-    context = ChannelLookupContext(
+    in_place = (0,) if "x" in loops.same_places else ()
+    within = "value < {low} ? {low} : value > {high} ? {high} : value"  # fewer instructions than a function, with -Os
+    context = elements(
+        op,
         loops,
-        {"x": f"const {op.x.dtype.c}", "y": op.y.dtype.c, **{c.role: f"const {c.c_type}" for c in constants}},
-        roles,
-        first_code=-op.x.dtype.low,
-        shift=lines.shift if lines else 0,
-        split=lines.split if lines and len(lines.slope) == 2 else None,
-        low=low,
-        high=high,
+        {"x": op.x.dtype.c, **{each.role: each.c_type for each in constants}, "y": op.y.dtype.c},
+        f"({op.y.dtype.c})({within})" if lines else _in_row(op, loops),
+        what=f", {'a line' if lines else 'a table'} for each channel.",
+        tables=roles,
+        in_place=in_place,
+        is_apart=True,
+        numbers={"split": lines.split, "low": low, "high": high} if lines else {},
+        inner=_on_lines(lines) if lines else (),
     )
     forms = {"line": len(op.tables)} if lines else None
     numbers = {"kind": "table", "axis": op.axis, "values": op.tables}
     certificate = Certificate(requantize=forms, comparisons=op.tables.size if lines else 0, numbers=numbers)
-    in_place = (0,) if "x" in loops.same_places else ()
     return Prepared(constants, context, (), certificate, in_place)
+
+
+def _on_lines(lines: ChannelLines) -> tuple[str, ...]:
+    """The lines of C that compute the place of a code."""
+    scaled = "code * {slope} + {offset}"
+    if len(lines.slope) == 2:
+        scaled = f"code < {{split}} ? {scaled} : code * {{slope_above}} + {{offset_above}}"
+    return (
+        "const int32_t code = {x};",
+        f"const int32_t scaled = {scaled};",
+        f"const int32_t value = scaled >> {lines.shift};",
+    )
+
+
+def _in_row(op: ChannelLookup, loops: LoopNest) -> str:
+    """The code in the row of a channel, in C."""
+    row = loops.elements["table"]
+    index = [row.term.text({})] if row.term else []
+    index += ["{x}", str(-op.x.dtype.low)] if op.x.dtype.low else ["{x}"]
+    return f"{row.pointer}[{' + '.join(index)}]"
 
 
 def _tables(op: ChannelLookup) -> Constants:
@@ -312,5 +323,5 @@ def _nest(op: ChannelLookup, setting: Setting, roles: tuple[str, ...], row: int)
 
 
 CHANNEL_LOOKUP = Kernel(
-    "portable/channel_lookup", ChannelLookupContext, frozenset(), why_not_channel_lookup, prepare_channel_lookup
+    "portable/channel_lookup", Elements, frozenset(), why_not_channel_lookup, prepare_channel_lookup
 )

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x4962dc6e
+#if DYNAMIC_HEADER_ID != 0x5109a95b
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -121,50 +121,9 @@ DYNAMIC_CODE_ATTR static inline int32_t dynamic_nearest(float number)
     return (int32_t)(sum - apart);
 }
 
-/* A layer of sums that become float32 numbers, its channels last. */
-struct dynamic_floats_of_sums {
-    const int32_t *sums; /* of the weights of each channel, for each kind of window */
-    const float *addend; /* of each channel */
-    const uint16_t *rows; /* where in `sums` those of each row's windows are; NULL if they are all alike */
-    const uint16_t *columns; /* the same of columns, from there */
-    int32_t height;
-    int32_t width;
-    int32_t channels;
-    int32_t bounds; /* 1: `low`, 2: `high`, too */
-    float low;
-    float high;
-};
-
-/*
- * The numbers of a layer, which may lie over x, each operation rounded by itself: what the zero point has added to a
- * sum, once for each weight that met a code, is subtracted. NaN stays NaN. It is inlined into each layer.
- */
-static DYNAMIC_INLINE void dynamic_make_floats_of_sums(
-    const struct dynamic_floats_of_sums *layer, const int32_t *x, int32_t zero_point, float factor, float *y)
+DYNAMIC_CODE_ATTR static inline float dynamic_float_at_least(float value, float low)
 {
-    const int32_t channels = layer->channels;
-
-    for (int32_t row = 0; row < layer->height; row++) {
-        const int32_t *const of_row = layer->sums + (layer->rows ? layer->rows[row] : 0);
-
-        for (int32_t column = 0; column < layer->width; column++) {
-            const int32_t place = (row * layer->width + column) * channels;
-            const int32_t *const sums = of_row + (layer->columns ? layer->columns[column] : 0);
-
-            for (int32_t c = 0; c < channels; c++) {
-                const int32_t sum = x[place + c] - zero_point * sums[c];
-                float number = dynamic_rounded((float)sum * factor) + layer->addend[c];
-
-                if (layer->bounds > 0 && number < layer->low) {
-                    number = layer->low;
-                }
-                if (layer->bounds > 1 && number > layer->high) {
-                    number = layer->high;
-                }
-                y[place + c] = number;
-            }
-        }
-    }
+    return value < low ? low : value;
 }
 
 /*
@@ -485,27 +444,44 @@ DYNAMIC_CONST_ATTR static const int32_t dynamic_relu_sums[36] = {
 };
 
 /* dynamic_relu: the distance in sums of each position on axis 2. */
-DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_rows[6] = {
+DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_window2[6] = {
     24, 12, 12, 12, 12,  0,
 };
 
 /* dynamic_relu: the distance in sums of each position on axis 3. */
-DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_columns[5] = {
+DYNAMIC_CONST_ATTR static const uint16_t dynamic_relu_window3[5] = {
     8, 4, 4, 4, 0,
 };
 
 /*
- * cast, scaled, bias, relu: what becomes of sums in float32, each operation rounded by itself.
- * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
+ * cast, scaled, bias, relu: what becomes of sums in float32, each operation rounded by itself. What the zero point
+ * has added to a sum, once for each weight that met a code, is subtracted.
  */
 DYNAMIC_NOINLINE static void dynamic_relu(const int32_t *x, const uint8_t *zero_point, const float *factor, float *y)
 {
-    DYNAMIC_CONST_ATTR static const struct dynamic_floats_of_sums layer = {
-        .addend = dynamic_relu_addend, .sums = dynamic_relu_sums, .rows = dynamic_relu_rows,
-        .columns = dynamic_relu_columns, .height = 6, .width = 5, .channels = 4, .bounds = 1, .low = 0.0f,
+    enum {
+        COUNT_0 = 6, X_STEP_0 = 20, Y_STEP_0 = 20,
+        COUNT_1 = 5, X_STEP_1 = 4, Y_STEP_1 = 4,
+        COUNT = 4
     };
+    const float *const addend = dynamic_relu_addend;
+    const int32_t *const sums = dynamic_relu_sums;
+    const int32_t zero = zero_point[0];
+    const float factor_0 = factor[0];
 
-    dynamic_make_floats_of_sums(&layer, x, zero_point[0], factor[0], y);
+    for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
+        for (int32_t i1 = 0; i1 < COUNT_1; i1++) {
+            const int32_t *const x_run = x + (i0 * X_STEP_0 + i1 * X_STEP_1);
+            const int32_t *const sums_run = sums + (dynamic_relu_window2[i0] + dynamic_relu_window3[i1]);
+            float *const y_run = y + (i0 * Y_STEP_0 + i1 * Y_STEP_1);
+
+            for (int32_t i = 0; i < COUNT; i++) {
+                const int32_t sum = x_run[i] - zero * sums_run[i];
+
+                y_run[i] = dynamic_float_at_least(dynamic_rounded((float)sum * factor_0) + addend[i], 0.0f);
+            }
+        }
+    }
 }
 
 /* dynamic_pointwise: weights [3 channels][1 row][1 column][2 input channels]. */

@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x2f4e9928
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0xcc412326
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -450,8 +450,8 @@ MEAN_OF_FLOAT_ROWS_CONST_ATTR static const uint16_t mean_of_float_rows_relu_wind
 };
 
 /*
- * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself.
- * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
+ * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself. What the zero point has
+ * added to a sum, once for each weight that met a code, is subtracted.
  */
 MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_relu(const int32_t *x, const uint8_t *zero_point,
     const float *factor, float *y)
@@ -471,10 +471,8 @@ MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_relu(const int32_t *x
 
         for (int32_t i = 0; i < COUNT; i++) {
             const int32_t sum = x_run[i] - zero * sums_run[i];
-            float number = (float)sum;
 
-            number = mean_of_float_rows_rounded(number * factor_0);
-            y_run[i] = mean_of_float_rows_float_at_least(number, 0.0f);
+            y_run[i] = mean_of_float_rows_float_at_least(mean_of_float_rows_rounded((float)sum * factor_0), 0.0f);
         }
     }
 }

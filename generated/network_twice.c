@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0xebaf3379
+#if NETWORK_TWICE_HEADER_ID != 0x79638a48
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -450,8 +450,8 @@ NETWORK_TWICE_CONST_ATTR static const uint16_t network_twice_relu_window3[5] = {
 };
 
 /*
- * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself.
- * What the zero point has added to a sum, once for each weight that met a code, is subtracted.
+ * cast, scaled, relu: what becomes of sums in float32, each operation rounded by itself. What the zero point has
+ * added to a sum, once for each weight that met a code, is subtracted.
  */
 NETWORK_TWICE_NOINLINE static void network_twice_relu(const int32_t *x, const uint8_t *zero_point, const float *factor,
     float *y)
@@ -471,10 +471,8 @@ NETWORK_TWICE_NOINLINE static void network_twice_relu(const int32_t *x, const ui
 
         for (int32_t i = 0; i < COUNT; i++) {
             const int32_t sum = x_run[i] - zero * sums_run[i];
-            float number = (float)sum;
 
-            number = network_twice_rounded(number * factor_0);
-            y_run[i] = network_twice_float_at_least(number, 0.0f);
+            y_run[i] = network_twice_float_at_least(network_twice_rounded((float)sum * factor_0), 0.0f);
         }
     }
 }

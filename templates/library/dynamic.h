@@ -5,52 +5,6 @@
 #include "compiler.h"
 #include "float32.h"
 
-/* A layer of sums that become float32 numbers, its channels last. */
-struct qcgen_floats_of_sums {
-    const int32_t *sums; /* of the weights of each channel, for each kind of window */
-    const float *addend; /* of each channel */
-    const uint16_t *rows; /* where in `sums` those of each row's windows are; NULL if they are all alike */
-    const uint16_t *columns; /* the same of columns, from there */
-    int32_t height;
-    int32_t width;
-    int32_t channels;
-    int32_t bounds; /* 1: `low`, 2: `high`, too */
-    float low;
-    float high;
-};
-
-/*
- * The numbers of a layer, which may lie over x, each operation rounded by itself: what the zero point has added to a
- * sum, once for each weight that met a code, is subtracted. NaN stays NaN. It is inlined into each layer.
- */
-static QCGEN_INLINE void qcgen_make_floats_of_sums(
-    const struct qcgen_floats_of_sums *layer, const int32_t *x, int32_t zero_point, float factor, float *y)
-{
-    const int32_t channels = layer->channels;
-
-    for (int32_t row = 0; row < layer->height; row++) {
-        const int32_t *const of_row = layer->sums + (layer->rows ? layer->rows[row] : 0);
-
-        for (int32_t column = 0; column < layer->width; column++) {
-            const int32_t place = (row * layer->width + column) * channels;
-            const int32_t *const sums = of_row + (layer->columns ? layer->columns[column] : 0);
-
-            for (int32_t c = 0; c < channels; c++) {
-                const int32_t sum = x[place + c] - zero_point * sums[c];
-                float number = qcgen_rounded((float)sum * factor) + layer->addend[c];
-
-                if (layer->bounds > 0 && number < layer->low) {
-                    number = layer->low;
-                }
-                if (layer->bounds > 1 && number > layer->high) {
-                    number = layer->high;
-                }
-                y[place + c] = number;
-            }
-        }
-    }
-}
-
 /*
  * Adds `count` numbers to a range: range[0] is its smallest number, at most 0, range[1] its largest, at least 0. NaN
  * does not count. Words of numbers are in their order above 0, and the other way round below, where they are larger as

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import (
     FloatActivation,
@@ -29,10 +27,8 @@ from qcgen.kernels.binary import binary_nest, in_place_operands
 from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting
 from qcgen.kernels.loop_nest import (
-    LoopNest,
     Placed,
     Stride,
-    Term,
     broadcast_strides,
     constant_order,
     elementwise,
@@ -40,7 +36,7 @@ from qcgen.kernels.loop_nest import (
     ordered,
     strides,
 )
-from qcgen.kernels.portable.convert import corrected_sums, sums_of_weights, wraps
+from qcgen.kernels.portable.convert import corrected_sums, sums_of_weights
 
 _STANDARD = {
     "Abs": "fabsf",
@@ -164,55 +160,6 @@ FLOAT_BINARY = Kernel("portable/float_binary", Elements, frozenset(), why_not_bi
 
 
 @dataclass(frozen=True)
-class Held:
-    """A pointer in C to elements of this type."""
-
-    name: str
-    c_type: str
-
-
-@dataclass(frozen=True)
-class Single:
-    """An operand of one element, which is read before the loops."""
-
-    name: str  # of the number
-    c_type: str
-    operand: str  # the parameter or the role of the table
-    is_table: bool
-
-
-@dataclass(frozen=True)
-class FloatStep:
-    """An operation on the number so far and on an operand."""
-
-    sign: str
-    operand: str  # the name of its number, or of its pointer
-    is_single: bool  # it has one element
-    is_first: bool  # it stands before the sign
-    is_rounded: bool  # what comes of it must not become a part of the next operation
-
-
-@dataclass(frozen=True)
-class FloatOutputContext(Context):
-    """What becomes of sums."""
-
-    template: ClassVar[str] = "kernels/portable/float_output.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    nodes: tuple[str, ...]  # those that are computed
-    types: Mapping[str, str]  # of C, behind the pointers of the loops
-    given: tuple[Held, ...]  # operands that are parameters
-    constant: tuple[Held, ...]  # tables that the loops go through
-    single: tuple[Single, ...]  # operands of one element
-    is_corrected: bool  # a zero point is subtracted
-    wraps: bool  # modulo 2^32
-    steps: tuple[FloatStep, ...]  # behind the Cast
-    activation: NumberFunction
-    is_in_place: bool  # y may lie over x
-    layer: Struct | None  # for the library's function, where its loops are those of this layer
-
-
-@dataclass(frozen=True)
 class _Operand:
     """What a step reads besides: its name in C, and its steps in memory on the axes of y."""
 
@@ -230,6 +177,11 @@ class _Operand:
         """The name of the only element."""
         return "zero" if self.name == "zero_point" else f"{self.name}_0"
 
+    def read(self, *, is_table: bool) -> str:
+        """The line of C that reads it."""
+        c_type = "int32_t" if self.name == "zero_point" else "float"
+        return f"const {c_type} {self.number} = {f'{{{self.name}}}' if is_table else self.name}[0];"
+
 
 def why_not_float_output(op: Operator, _setting: Setting) -> str | None:
     """Serves every output step that the planner has made."""
@@ -241,82 +193,39 @@ def prepare_float_output(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, FloatOutput)
     operands, tables = _operands(op, setting)
     passing: dict[str, Sequence[Stride]] = {"x": strides(op.x.shape, setting.xs[0])}
-    types = {"x": "const int32_t", "y": "float"}
     first, last = op.steps[0], op.steps[-1]
-    certificate = Certificate()
+    certificate, number, corrected = Certificate(), "{x}", ""
     if isinstance(first, ZeroPointCorrection):
         passing["sums"], of_weights = sums_of_weights(first, setting.y)
         tables += of_weights
-        types["sums"] = "const int32_t"
-        certificate = corrected_sums(first)
+        certificate, number = corrected_sums(first), "{x} - zero * {sums}"
+        corrected = " What the zero point has added to a sum, once for each weight that met a code, is subtracted"
+        if certificate.wraps:
+            number = "(int32_t)((uint32_t){x} - (uint32_t)zero * (uint32_t){sums})"
+            corrected += " modulo 2^32"
+        corrected += "."
     passing |= {each.name: each.steps for each in operands if not each.is_single}
-    types |= {each.name: "const float" for each in operands if not each.is_single}
     nest = nest_of(op.y.shape, {**passing, "y": strides(op.y.shape, setting.y)})
     roles = {table.role for table in tables}
+    read = {each.name: each.tensor.dtype.c for each in operands if not (each.is_single and each.name in roles)}
+    types = {"x": "int32_t", **read, **({"sums": "int32_t"} if corrected else {}), "y": "float"}
     in_place = (0,) if "x" in nest.same_places else ()
-    steps, function = _steps(op, operands), NumberFunction()
-    if isinstance(last, FloatUnary):
-        function = number_function(last.activation)
-    layer, tables = _layer(nest, steps, function, certificate, tables)
-    context = FloatOutputContext(
-        nest=nest,
-        nodes=(*op.joined, op.name),
-        types=types,
-        given=tuple(Held(each.name, each.tensor.dtype.c) for each in operands if each.name not in roles),
-        constant=tuple(Held(name, types[name].removeprefix("const ")) for name in types if name in roles),
-        single=tuple(
-            Single(each.number, "int32_t" if each.name == "zero_point" else "float", each.name, each.name in roles)
-            for each in operands
-            if each.is_single
-        ),
-        is_corrected=isinstance(first, ZeroPointCorrection),
-        wraps=isinstance(first, ZeroPointCorrection) and wraps(first),
-        steps=steps,
-        activation=function,
-        is_in_place=bool(in_place),
-        layer=layer,
+    function = number_function(last.activation) if isinstance(last, FloatUnary) else NumberFunction()
+    context = elements(
+        op,
+        nest,
+        types,
+        function.of(_stepped(op, operands)),
+        tables=[name for name in types if name in roles],
+        in_place=in_place,
+        is_apart=True,
+        numbers=function.numbers,
+        inner=[f"const int32_t sum = {number};"],
+        first=[each.read(is_table=each.name in roles) for each in operands if each.is_single],
     )
+    what = f"what becomes of sums in float32, each operation rounded by itself.{corrected}"
+    context = replace(context, comment=f"{', '.join((*op.joined, op.name))}: {what}")
     return Prepared(tuple(tables), context, (), certificate, in_place)
-
-
-_BOUNDS = {"": (), "float_at_least": ("low",), "float_clip": ("low", "high")}
-"""What functions of numbers are given that only bound them."""
-
-
-def _layer(
-    nest: LoopNest,
-    steps: Sequence[FloatStep],
-    function: NumberFunction,
-    certificate: Certificate,
-    tables: Sequence[Constants],
-) -> tuple[Struct | None, list[Constants]]:
-    """The library's struct of a layer whose sums are scaled by one number, then get an addend for each channel.
-
-    With the tables as it calls them: those of windows are of rows and of columns.
-    """
-    terms = {run.tensor: run.terms for run in nest.runs}
-    windows = {term.variable: term.table for term in terms.get("sums", ())}
-    axes = zip(reversed(nest.outer), ("columns", "rows"), strict=False)
-    called = {windows[loop.variable]: name for loop, name in axes if loop.variable in windows}
-    roles = [called.get(table.role, table.role) for table in tables]
-    is_one_by_one = all(element.term == Term("i", "", "") for element in nest.elements.values())
-    if (
-        [(step.sign, step.is_single) for step in steps] != [("*", True), ("+", False)]
-        or {"sums", "addend", *called.values()} != set(roles)
-        or any(table.c_type == "int32_t" and table.role != "sums" for table in tables)
-        or not is_one_by_one
-        or terms.get("addend")
-        or len(nest.outer) > 2
-        or certificate.wraps
-        or function.function not in _BOUNDS
-    ):
-        return None, list(tables)
-    counts = [loop.numbers[0].value for loop in nest.outer]
-    height, width = [*(1,) * (2 - len(counts)), *counts]
-    sizes = {"height": height, "width": width, "channels": nest.count, "bounds": len(function.params)}
-    floats = dict(zip(_BOUNDS[function.function], function.params, strict=True))
-    renamed = [replace(table, role=role) for table, role in zip(tables, roles, strict=True)]
-    return Struct("floats_of_sums", tuple(roles), sizes, floats=floats), renamed
 
 
 NAMES = {"add": "addend", "mul": "factor"}
@@ -348,19 +257,20 @@ def _operands(op: FloatOutput, setting: Setting) -> tuple[list[_Operand], list[C
     return found, tables
 
 
-def _steps(op: FloatOutput, operands: Sequence[_Operand]) -> tuple[FloatStep, ...]:
-    """The operations with operands, in their order."""
+def _stepped(op: FloatOutput, operands: Sequence[_Operand]) -> str:
+    """The operations with operands, in their order, on the sum in C."""
     by_name = iter(each for each in operands if each.name != "zero_point")
-    found = []
+    number, is_rounded = "(float)sum", True
     for before, step in zip(op.steps, op.steps[1:], strict=False):
         if isinstance(step, FloatBinary):
-            operand = next(by_name)
-            name = operand.number if operand.is_single else operand.name
-            is_first = step.b.name == before.y.name
-            found.append(FloatStep(_SIGNS[step.kind], name, operand.is_single, is_first, step.kind == "mul"))
-    return tuple(found)
+            operand, sign = next(by_name), _SIGNS[step.kind]
+            other = operand.number if operand.is_single else f"{{{operand.name}}}"
+            number = number if is_rounded else f"({number})"
+            number = f"{other} {sign} {number}" if step.b.name == before.y.name else f"{number} {sign} {other}"
+            is_rounded = sign == "*"
+            if is_rounded:
+                number = f"qcgen_rounded({number})"  # it must not become a part of the next operation
+    return number
 
 
-FLOAT_OUTPUT = Kernel(
-    "portable/float_output", FloatOutputContext, frozenset(), why_not_float_output, prepare_float_output
-)
+FLOAT_OUTPUT = Kernel("portable/float_output", Elements, frozenset(), why_not_float_output, prepare_float_output)

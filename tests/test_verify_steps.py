@@ -141,7 +141,6 @@ def test_a_row_in_which_no_element_can_be_raised_or_lowered_is_left_out(code):
 
 # --- wrong kernels
 
-P = "kernels/portable/"
 MUTANTS = {
     "QuantizeLinear clamped one too low": (
         "quantize_s8_0_5_0", "library/float32.h", "above < (float)high ? above : (float)high",
@@ -173,7 +172,7 @@ MUTANTS = {
         "floorf((above < (float)high ? above : (float)high) + 0.5f)",
     ),
     "pairs of codes beside a line, looked up wrongly": (
-        "mul_s8_wide", P + "pair_line.c.jinja", "half - 1] - pair)", "half - 1] - pair - 1)",
+        "mul_s8_wide", "library/pairs.h", "half - 1] - pair)", "half - 1] - pair - 1)",
     ),
     "half the guard band of a mean": (
         "average_square_s8_first_0_ties", "library/code_pools.h", "<= 2 * mean->guard", "< mean->guard",

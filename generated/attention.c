@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0xed858520
+#if ATTENTION_HEADER_ID != 0x3243032e
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -100,6 +100,16 @@ struct attention_arena_behind {
 #define ATTENTION_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
 #else
 #define ATTENTION_INLINE ATTENTION_CODE_ATTR inline
+#endif
+
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define ATTENTION_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define ATTENTION_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define ATTENTION_UNROLLED
 #endif
 
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
@@ -196,6 +206,32 @@ ATTENTION_CODE_ATTR static uint32_t attention_soft_float_add_up(uint32_t a, uint
     sum = (sum >> carry) | (sum & carry);
     sum = (sum >> 3) + (((sum & 7u) + 3u + ((sum >> 3) & 1u)) >> 3);
     return (((large >> 23) - large_is_normal + carry) << 23) + sum; /* the hidden bit counts the exponent up */
+}
+
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t attention_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static ATTENTION_INLINE void attention_wsums_add_s8_s32(int32_t block, int32_t taps, const int8_t *const *windows,
+    const void *weights, int32_t weight_bytes, attention_wsums_s32 start, attention_wsums_s32 *sums)
+{
+    const int8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    attention_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (attention_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (attention_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (attention_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (attention_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
 }
 
 /* Where the elements of two matrices and of their product lie. Of floats `chunk` terms are summed by themselves; of
@@ -480,41 +516,28 @@ static ATTENTION_INLINE int8_t attention_shared_pointwise_requantize(const struc
 ATTENTION_SHARED ATTENTION_NOINLINE static void attention_shared_pointwise(
     const struct attention_shared_pointwise *layer, const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 5,
-        TAPS = 8, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 8,
-        Y_PIXEL = 8, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 8, ROW = 8, CHANNELS = 8, OUT_PIXELS = 5, X_PIXEL = 8, Y_PIXEL = 8, Y_CHANNEL = 1 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = layer->weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
-        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
+        const int8_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = layer->bias[m];
-            int32_t acc1 = layer->bias[m];
-            int32_t acc2 = layer->bias[m];
-            int32_t acc3 = layer->bias[m];
+        ATTENTION_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            attention_wsums_add_s8_s32(BLOCK, TAPS, windows, weights, 1, layer->bias[m], sums);
+            ATTENTION_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = attention_shared_pointwise_requantize(layer, sums[i], m);
             }
-            weights += TAPS;
-            out[0] = attention_shared_pointwise_requantize(layer, acc0, m);
-            out[Y_PIXEL] = attention_shared_pointwise_requantize(layer, acc1, m);
-            out[2 * Y_PIXEL] = attention_shared_pointwise_requantize(layer, acc2, m);
-            out[3 * Y_PIXEL] = attention_shared_pointwise_requantize(layer, acc3, m);
         }
     }
 }

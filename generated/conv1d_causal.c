@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x209f6a17
+#if CONV1D_CAUSAL_HEADER_ID != 0x53be3230
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -170,6 +170,33 @@ static CONV1D_CAUSAL_INLINE void conv1d_causal_spatial_window(const struct conv1
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t conv1d_causal_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static CONV1D_CAUSAL_INLINE void conv1d_causal_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, conv1d_causal_wsums_s32 start,
+    conv1d_causal_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    conv1d_causal_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (conv1d_causal_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (conv1d_causal_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (conv1d_causal_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (conv1d_causal_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* conv1d_causal_conv1: weights [6 channels][3 columns][4 input channels]. */
 CONV1D_CAUSAL_CONST_ATTR static const int8_t conv1d_causal_conv1_weights[6 * 12] = {
     -89, -30,  -4,  -8,   0, -29, -16, -25,   0, -19, -41,  32,
@@ -199,18 +226,14 @@ static CONV1D_CAUSAL_INLINE int8_t conv1d_causal_conv1_requantize(int32_t acc, i
     return (int8_t)conv1d_causal_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t conv1d_causal_conv1_tap;
-
 /* Copies taps that lie side by side. */
 static CONV1D_CAUSAL_INLINE void *conv1d_causal_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    conv1d_causal_conv1_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (conv1d_causal_conv1_tap)padding
-            : (conv1d_causal_conv1_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -223,52 +246,35 @@ CONV1D_CAUSAL_CONST_ATTR static const struct conv1d_causal_spatial conv1d_causal
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1_window(const int8_t *restrict x, int32_t pixel,
-    conv1d_causal_conv1_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     conv1d_causal_spatial_window(&conv1d_causal_conv1_windows, x, pixel, 131, taps, conv1d_causal_conv1_copy);
 }
 
 /* conv1: QLinearConv, kernel 3, stride 1, padding 8 to 0, dilation 4. */
-CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1(const int8_t *x, int8_t *y,
-    conv1d_causal_conv1_tap *restrict taps)
+CONV1D_CAUSAL_NOINLINE static void conv1d_causal_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 6, OUT_PIXELS = 24,
-        TAPS = 12, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 6, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 12, ROW = 12, CHANNELS = 6, OUT_PIXELS = 24, Y_PIXEL = 6, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv1d_causal_conv1_weights;
-        conv1d_causal_conv1_tap *const taps0 = taps;
-        conv1d_causal_conv1_tap *const taps1 = taps + TAPS;
-        conv1d_causal_conv1_tap *const taps2 = taps + 2 * TAPS;
-        conv1d_causal_conv1_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        conv1d_causal_conv1_window(x, pixel, taps0);
-        conv1d_causal_conv1_window(x, pixel + 1, taps1);
-        conv1d_causal_conv1_window(x, pixel + 2, taps2);
-        conv1d_causal_conv1_window(x, pixel + 3, taps3);
+        CONV1D_CAUSAL_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            conv1d_causal_conv1_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv1d_causal_conv1_bias[m];
-            int32_t acc1 = conv1d_causal_conv1_bias[m];
-            int32_t acc2 = conv1d_causal_conv1_bias[m];
-            int32_t acc3 = conv1d_causal_conv1_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            conv1d_causal_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, conv1d_causal_conv1_bias[m], sums);
+            CONV1D_CAUSAL_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = conv1d_causal_conv1_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = conv1d_causal_conv1_requantize(acc0, m);
-            out[Y_PIXEL] = conv1d_causal_conv1_requantize(acc1, m);
-            out[2 * Y_PIXEL] = conv1d_causal_conv1_requantize(acc2, m);
-            out[3 * Y_PIXEL] = conv1d_causal_conv1_requantize(acc3, m);
         }
     }
 }

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0x2fc11ee3
+#if CONV3X3_INT8_HEADER_ID != 0xe9bf3297
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -170,6 +170,33 @@ static CONV3X3_INT8_INLINE void conv3x3_int8_spatial_window(const struct conv3x3
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t conv3x3_int8_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static CONV3X3_INT8_INLINE void conv3x3_int8_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, conv3x3_int8_wsums_s32 start,
+    conv3x3_int8_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    conv3x3_int8_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (conv3x3_int8_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (conv3x3_int8_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (conv3x3_int8_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (conv3x3_int8_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* conv3x3_int8_conv1: weights [8 channels][3 rows][3 columns][4 input channels]. */
 CONV3X3_INT8_CONST_ATTR static const int8_t conv3x3_int8_conv1_weights[8 * 36] = {
       -4,    2,  -29,  -58,   13,   -4,  -21,  -25, -128,   11,   21,   32,  -12,  -20,   63,  -37,  -28,   32,
@@ -216,18 +243,14 @@ static CONV3X3_INT8_INLINE int8_t conv3x3_int8_conv1_requantize(int32_t acc, int
     return (int8_t)conv3x3_int8_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t conv3x3_int8_conv1_tap;
-
 /* Copies taps that lie side by side. */
 static CONV3X3_INT8_INLINE void *conv3x3_int8_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    conv3x3_int8_conv1_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (conv3x3_int8_conv1_tap)padding
-            : (conv3x3_int8_conv1_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -240,51 +263,35 @@ CONV3X3_INT8_CONST_ATTR static const struct conv3x3_int8_spatial conv3x3_int8_co
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1_window(const int8_t *restrict x, int32_t pixel,
-    conv3x3_int8_conv1_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     conv3x3_int8_spatial_window(&conv3x3_int8_conv1_windows, x, pixel, 116, taps, conv3x3_int8_conv1_copy);
 }
 
 /* conv1: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, conv3x3_int8_conv1_tap *restrict taps)
+CONV3X3_INT8_NOINLINE static void conv3x3_int8_conv1(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 64,
-        TAPS = 36, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 8, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 36, ROW = 36, CHANNELS = 8, OUT_PIXELS = 64, Y_PIXEL = 8, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv3x3_int8_conv1_weights;
-        conv3x3_int8_conv1_tap *const taps0 = taps;
-        conv3x3_int8_conv1_tap *const taps1 = taps + TAPS;
-        conv3x3_int8_conv1_tap *const taps2 = taps + 2 * TAPS;
-        conv3x3_int8_conv1_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        conv3x3_int8_conv1_window(x, pixel, taps0);
-        conv3x3_int8_conv1_window(x, pixel + 1, taps1);
-        conv3x3_int8_conv1_window(x, pixel + 2, taps2);
-        conv3x3_int8_conv1_window(x, pixel + 3, taps3);
+        CONV3X3_INT8_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            conv3x3_int8_conv1_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv3x3_int8_conv1_bias[m];
-            int32_t acc1 = conv3x3_int8_conv1_bias[m];
-            int32_t acc2 = conv3x3_int8_conv1_bias[m];
-            int32_t acc3 = conv3x3_int8_conv1_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            conv3x3_int8_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, conv3x3_int8_conv1_bias[m], sums);
+            CONV3X3_INT8_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = conv3x3_int8_conv1_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = conv3x3_int8_conv1_requantize(acc0, m);
-            out[Y_PIXEL] = conv3x3_int8_conv1_requantize(acc1, m);
-            out[2 * Y_PIXEL] = conv3x3_int8_conv1_requantize(acc2, m);
-            out[3 * Y_PIXEL] = conv3x3_int8_conv1_requantize(acc3, m);
         }
     }
 }

@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x4ff5c55a
+#if CONV_INTEGER_HEADER_ID != 0x11e3e3e2
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -153,6 +153,33 @@ static CONV_INTEGER_INLINE void conv_integer_spatial_window(const struct conv_in
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t conv_integer_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static CONV_INTEGER_INLINE void conv_integer_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, conv_integer_wsums_s32 start,
+    conv_integer_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    conv_integer_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (conv_integer_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (conv_integer_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (conv_integer_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (conv_integer_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* conv_integer_conv1: weights [4 channels][2 input channels][3 rows][3 columns], less their zero point. */
 CONV_INTEGER_CONST_ATTR static const int8_t conv_integer_conv1_weights[4 * 18] = {
      35,  -9,  24, -57, -35,   5,   1,  -4,  -9,   6,  -3,  15,   1,   4,   8,  90,  23,  -4,
@@ -166,14 +193,11 @@ CONV_INTEGER_CONST_ATTR static const int32_t conv_integer_conv1_bias[4] = {
      -9100, -17800, -12300, -14600,
 };
 
-/* A copied element: 0 to 255. */
-typedef uint8_t conv_integer_conv1_tap;
-
 /* Copies taps that lie side by side. */
 static CONV_INTEGER_INLINE void *conv_integer_conv1_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    conv_integer_conv1_tap *taps = to;
+    uint8_t *taps = to;
 
     (void)padding, (void)is_outside; /* no window reaches beyond the image */
     for (int32_t i = 0; i < count; i++) {
@@ -190,63 +214,44 @@ CONV_INTEGER_CONST_ATTR static const struct conv_integer_spatial conv_integer_co
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV_INTEGER_NOINLINE static void conv_integer_conv1_window(const uint8_t *restrict x, int32_t pixel,
-    conv_integer_conv1_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     conv_integer_spatial_window(&conv_integer_conv1_windows, x, pixel, 100, taps, conv_integer_conv1_copy);
 }
 
 /* conv1: ConvInteger, kernel 3x3, stride 1x1, dilation 2x2, 2 groups. */
 CONV_INTEGER_NOINLINE static void conv_integer_conv1_image(const uint8_t *x, int32_t *y, int32_t group,
-    conv_integer_conv1_tap *restrict taps)
+    uint8_t *restrict taps)
 {
-    enum {
-        GROUP_OUT = 2, OUT_PIXELS = 4,
-        TAPS = 18, /* of one window and group */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 1, Y_CHANNEL = 4
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 2, OUT_PIXELS = 4, Y_PIXEL = 1, Y_CHANNEL = 4 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
-        const int8_t *weights = conv_integer_conv1_weights + group * GROUP_OUT * TAPS;
-        conv_integer_conv1_tap *const taps0 = taps;
-        conv_integer_conv1_tap *const taps1 = taps + TAPS;
-        conv_integer_conv1_tap *const taps2 = taps + 2 * TAPS;
-        conv_integer_conv1_tap *const taps3 = taps + 3 * TAPS;
+        const int8_t *weights = conv_integer_conv1_weights + group * CHANNELS * ROW;
+        const uint8_t *windows[BLOCK];
 
-        conv_integer_conv1_window(x, pixel, taps0);
-        conv_integer_conv1_window(x, pixel + 1, taps1);
-        conv_integer_conv1_window(x, pixel + 2, taps2);
-        conv_integer_conv1_window(x, pixel + 3, taps3);
+        CONV_INTEGER_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            conv_integer_conv1_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = group * CHANNELS; m - group * CHANNELS < CHANNELS; m++, weights += ROW) {
+            int32_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = group * GROUP_OUT; m < (group + 1) * GROUP_OUT; m++) {
-            int32_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv_integer_conv1_bias[m];
-            int32_t acc1 = conv_integer_conv1_bias[m];
-            int32_t acc2 = conv_integer_conv1_bias[m];
-            int32_t acc3 = conv_integer_conv1_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            conv_integer_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, conv_integer_conv1_bias[m], sums);
+            CONV_INTEGER_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = sums[i];
             }
-            weights += TAPS;
-            out[0] = acc0;
-            out[Y_PIXEL] = acc1;
-            out[2 * Y_PIXEL] = acc2;
-            out[3 * Y_PIXEL] = acc3;
         }
     }
 }
 
 /* conv_integer_conv1: one group of channels after the other. */
-CONV_INTEGER_CODE_ATTR static void conv_integer_conv1(const uint8_t *x, int32_t *y, conv_integer_conv1_tap *taps)
+CONV_INTEGER_CODE_ATTR static void conv_integer_conv1(const uint8_t *x, int32_t *y, uint8_t *taps)
 {
-    enum {
-        BATCH = 2, X_IMAGE = 144, Y_IMAGE = 16,
-        GROUPS = 2, X_GROUP = 72
-    };
+    enum { BATCH = 2, GROUPS = 2, X_IMAGE = 144, X_GROUP = 72, Y_IMAGE = 16 };
 
     for (int32_t n = 0; n < BATCH; n++) {
         for (int32_t group = 0; group < GROUPS; group++) {

@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0x4bd37a8e
+#if CONV_UINT8_NCHW_HEADER_ID != 0xc4574fc9
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -170,6 +170,55 @@ static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_spatial_window(const struct c
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t conv_uint8_nchw_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, conv_uint8_nchw_wsums_s32 start,
+    conv_uint8_nchw_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    conv_uint8_nchw_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (conv_uint8_nchw_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (conv_uint8_nchw_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (conv_uint8_nchw_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (conv_uint8_nchw_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
+/* Adds taps themselves: a multiple of theirs joins sums of weights that lack a part. */
+static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_wsums_total_u8_s32(
+    int32_t block, int32_t taps, const uint8_t *const *windows, conv_uint8_nchw_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    conv_uint8_nchw_wsums_s32 of_a = 0, of_b = 0, of_c = 0, of_d = 0;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t tap_a = a[k], tap_b = b[k], tap_c = c[k], tap_d = d[k];
+
+        of_a += (conv_uint8_nchw_wsums_s32)tap_a;
+        of_b += (conv_uint8_nchw_wsums_s32)tap_b;
+        of_c += (conv_uint8_nchw_wsums_s32)tap_c;
+        of_d += (conv_uint8_nchw_wsums_s32)tap_d;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* conv_uint8_nchw_conv1: weights [6 channels][3 input channels][3 rows][2 columns], shifted into int8. */
 CONV_UINT8_NCHW_CONST_ATTR static const int8_t conv_uint8_nchw_conv1_weights[6 * 18] = {
       -4,   13, -128,  -12,  -28,  -39,  -23,   -8,   -5,    2,   -4,   11,  -20,   32,  -66,   10,   -4,    3,
@@ -200,17 +249,14 @@ static CONV_UINT8_NCHW_INLINE uint8_t conv_uint8_nchw_conv1_requantize(int32_t a
     return (uint8_t)conv_uint8_nchw_bounded(code, 0, 255);
 }
 
-/* A copied element: 0 to 255. */
-typedef uint8_t conv_uint8_nchw_conv1_tap;
-
 /* Copies taps that lie side by side. */
 static CONV_UINT8_NCHW_INLINE void *conv_uint8_nchw_conv1_copy(const void *x, int32_t place, int32_t count,
     int32_t padding, int32_t is_outside, void *to)
 {
-    conv_uint8_nchw_conv1_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (conv_uint8_nchw_conv1_tap)padding : ((const uint8_t *)x)[place + i];
+        *taps++ = is_outside != 0 ? (uint8_t)padding : ((const uint8_t *)x)[place + i];
     }
     return taps;
 }
@@ -223,63 +269,38 @@ CONV_UINT8_NCHW_CONST_ATTR static const struct conv_uint8_nchw_spatial conv_uint
 
 /* Copies the window of one output pixel, in the order of the weights. */
 CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1_window(const uint8_t *restrict x, int32_t pixel,
-    conv_uint8_nchw_conv1_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     conv_uint8_nchw_spatial_window(&conv_uint8_nchw_conv1_windows, x, pixel, 117, taps, conv_uint8_nchw_conv1_copy);
 }
 
 /* conv1: QLinearConv, kernel 3x2, stride 2x1, padding 0x1 to 1x0. */
-CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y,
-    conv_uint8_nchw_conv1_tap *restrict taps)
+CONV_UINT8_NCHW_NOINLINE static void conv_uint8_nchw_conv1(const uint8_t *x, uint8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 6, OUT_PIXELS = 28,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 1, Y_CHANNEL = 28
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 6, OUT_PIXELS = 28, Y_PIXEL = 1, Y_CHANNEL = 28 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = conv_uint8_nchw_conv1_weights;
-        conv_uint8_nchw_conv1_tap *const taps0 = taps;
-        conv_uint8_nchw_conv1_tap *const taps1 = taps + TAPS;
-        conv_uint8_nchw_conv1_tap *const taps2 = taps + 2 * TAPS;
-        conv_uint8_nchw_conv1_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
+        int32_t totals[BLOCK];
 
-        conv_uint8_nchw_conv1_window(x, pixel, taps0);
-        conv_uint8_nchw_conv1_window(x, pixel + 1, taps1);
-        conv_uint8_nchw_conv1_window(x, pixel + 2, taps2);
-        conv_uint8_nchw_conv1_window(x, pixel + 3, taps3);
-        int32_t sum0 = 0;
-        int32_t sum1 = 0;
-        int32_t sum2 = 0;
-        int32_t sum3 = 0;
-
-        for (int32_t k = 0; k < TAPS; k++) {
-            sum0 += taps0[k];
-            sum1 += taps1[k];
-            sum2 += taps2[k];
-            sum3 += taps3[k];
+        CONV_UINT8_NCHW_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            conv_uint8_nchw_conv1_window(x, pixel + i, taps + i * TAPS);
         }
+        conv_uint8_nchw_wsums_total_u8_s32(BLOCK, TAPS, windows, totals);
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            uint8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            uint8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum0;
-            int32_t acc1 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum1;
-            int32_t acc2 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum2;
-            int32_t acc3 = conv_uint8_nchw_conv1_bias[m] + conv_uint8_nchw_conv1_correction[m] * sum3;
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            conv_uint8_nchw_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, conv_uint8_nchw_conv1_bias[m], sums);
+            CONV_UINT8_NCHW_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] =
+                    conv_uint8_nchw_conv1_requantize(sums[i] + conv_uint8_nchw_conv1_correction[m] * totals[i]);
             }
-            weights += TAPS;
-            out[0] = conv_uint8_nchw_conv1_requantize(acc0);
-            out[Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc1);
-            out[2 * Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc2);
-            out[3 * Y_PIXEL] = conv_uint8_nchw_conv1_requantize(acc3);
         }
     }
 }

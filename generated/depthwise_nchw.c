@@ -15,7 +15,7 @@
  */
 #include "depthwise_nchw.h"
 
-#if DEPTHWISE_NCHW_HEADER_ID != 0x90385e7e
+#if DEPTHWISE_NCHW_HEADER_ID != 0x45e6c1d7
 #error "depthwise_nchw.h was not generated together with this file"
 #endif
 
@@ -137,12 +137,12 @@ DEPTHWISE_NCHW_CODE_ATTR static void depthwise_nchw_conv1(const uint8_t *restric
                     acc += window[0] * weights[0];
                     acc += window[1] * weights[1];
                     acc += window[2] * weights[2];
-                    acc += window[PLANE_WIDTH + 0] * weights[3];
-                    acc += window[PLANE_WIDTH + 1] * weights[4];
-                    acc += window[PLANE_WIDTH + 2] * weights[5];
-                    acc += window[2 * PLANE_WIDTH + 0] * weights[6];
-                    acc += window[2 * PLANE_WIDTH + 1] * weights[7];
-                    acc += window[2 * PLANE_WIDTH + 2] * weights[8];
+                    acc += window[0 + PLANE_WIDTH] * weights[3];
+                    acc += window[1 + PLANE_WIDTH] * weights[4];
+                    acc += window[2 + PLANE_WIDTH] * weights[5];
+                    acc += window[0 + 2 * PLANE_WIDTH] * weights[6];
+                    acc += window[1 + 2 * PLANE_WIDTH] * weights[7];
+                    acc += window[2 + 2 * PLANE_WIDTH] * weights[8];
                     out[ox * Y_PIXEL] = depthwise_nchw_conv1_requantize(acc, m);
                 }
                 out += OUT_WIDTH * Y_PIXEL;

@@ -17,7 +17,7 @@
  */
 
 /* depthwise_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_NCHW_HEADER_ID 0x90385e7e
+#define DEPTHWISE_NCHW_HEADER_ID 0x45e6c1d7
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_NCHW_QCGEN_VERSION "0.1.0"

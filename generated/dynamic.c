@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0x5109a95b
+#if DYNAMIC_HEADER_ID != 0xd93cccaa
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -304,6 +304,32 @@ static DYNAMIC_INLINE void dynamic_spatial_window(const struct dynamic_spatial *
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t dynamic_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static DYNAMIC_INLINE void dynamic_wsums_add_u8_s32(int32_t block, int32_t taps, const uint8_t *const *windows,
+    const void *weights, int32_t weight_bytes, dynamic_wsums_s32 start, dynamic_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    dynamic_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (dynamic_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (dynamic_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (dynamic_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (dynamic_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /*
  * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN
  * does not.
@@ -358,17 +384,14 @@ DYNAMIC_CONST_ATTR static const int32_t dynamic_conv_bias[4] = {
     0, 0, 0, 0,
 };
 
-/* A copied element: 0 to 255. */
-typedef uint8_t dynamic_conv_tap;
-
 /* Copies taps that lie side by side. */
 static DYNAMIC_INLINE void *dynamic_conv_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    dynamic_conv_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (dynamic_conv_tap)padding : ((const uint8_t *)x)[place + i];
+        *taps++ = is_outside != 0 ? (uint8_t)padding : ((const uint8_t *)x)[place + i];
     }
     return taps;
 }
@@ -380,54 +403,37 @@ DYNAMIC_CONST_ATTR static const struct dynamic_spatial dynamic_conv_windows = {
 };
 
 /* Copies the window of one output pixel, in the order of the weights. */
-DYNAMIC_NOINLINE static void dynamic_conv_window(const uint8_t *restrict x, int32_t pixel,
-    dynamic_conv_tap *restrict taps)
+DYNAMIC_NOINLINE static void dynamic_conv_window(const uint8_t *restrict x, int32_t pixel, uint8_t *restrict taps)
 {
     dynamic_spatial_window(&dynamic_conv_windows, x, pixel, 0, taps, dynamic_conv_copy);
 }
 
 /* conv: ConvInteger, kernel 3x3, stride 1x1, padding 1x1. */
-DYNAMIC_NOINLINE static void dynamic_conv(const uint8_t *x, int32_t *y, dynamic_conv_tap *restrict taps)
+DYNAMIC_NOINLINE static void dynamic_conv(const uint8_t *x, int32_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 30,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 4, OUT_PIXELS = 30, Y_PIXEL = 4, Y_CHANNEL = 1 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = dynamic_conv_weights;
-        dynamic_conv_tap *const taps0 = taps;
-        dynamic_conv_tap *const taps1 = taps + TAPS;
-        dynamic_conv_tap *const taps2 = taps + 2 * TAPS;
-        dynamic_conv_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        dynamic_conv_window(x, pixel, taps0);
-        dynamic_conv_window(x, pixel + 1, taps1);
-        dynamic_conv_window(x, pixel + 2, taps2);
-        dynamic_conv_window(x, pixel + 3, taps3);
+        DYNAMIC_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            dynamic_conv_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int32_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int32_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = dynamic_conv_bias[m];
-            int32_t acc1 = dynamic_conv_bias[m];
-            int32_t acc2 = dynamic_conv_bias[m];
-            int32_t acc3 = dynamic_conv_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            dynamic_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, dynamic_conv_bias[m], sums);
+            DYNAMIC_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = sums[i];
             }
-            weights += TAPS;
-            out[0] = acc0;
-            out[Y_PIXEL] = acc1;
-            out[2 * Y_PIXEL] = acc2;
-            out[3 * Y_PIXEL] = acc3;
         }
     }
 }
@@ -499,41 +505,28 @@ DYNAMIC_CONST_ATTR static const int32_t dynamic_pointwise_bias[3] = {
 /* pointwise: ConvInteger, kernel 1x1, stride 1x1. */
 DYNAMIC_NOINLINE static void dynamic_pointwise(const uint8_t *x, int32_t *y)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 30,
-        TAPS = 2, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 2,
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 2, ROW = 2, CHANNELS = 3, OUT_PIXELS = 30, X_PIXEL = 2, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = dynamic_pointwise_weights;
-        const uint8_t *const taps0 = x + pixel * X_PIXEL;
-        const uint8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const uint8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const uint8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
+        const uint8_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int32_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = dynamic_pointwise_bias[m];
-            int32_t acc1 = dynamic_pointwise_bias[m];
-            int32_t acc2 = dynamic_pointwise_bias[m];
-            int32_t acc3 = dynamic_pointwise_bias[m];
+        DYNAMIC_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int32_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            dynamic_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, dynamic_pointwise_bias[m], sums);
+            DYNAMIC_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = sums[i];
             }
-            weights += TAPS;
-            out[0] = acc0;
-            out[Y_PIXEL] = acc1;
-            out[2 * Y_PIXEL] = acc2;
-            out[3 * Y_PIXEL] = acc3;
         }
     }
 }

@@ -24,7 +24,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xde7125b2
+#if FLOAT_TAIL_HEADER_ID != 0xd08d250b
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -297,6 +297,32 @@ FLOAT_TAIL_CODE_ATTR static float float_tail_fused_tangent(float x)
     return p * value / q;
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t float_tail_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static FLOAT_TAIL_INLINE void float_tail_wsums_add_s8_s32(int32_t block, int32_t taps, const int8_t *const *windows,
+    const void *weights, int32_t weight_bytes, float_tail_wsums_s32 start, float_tail_wsums_s32 *sums)
+{
+    const int8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    float_tail_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (float_tail_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (float_tail_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (float_tail_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (float_tail_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* Where the elements of two matrices and of their product lie. Of floats `chunk` terms are summed by themselves; of
    codes sums begin at `start`. */
 struct float_tail_matrices {
@@ -422,39 +448,26 @@ static FLOAT_TAIL_INLINE int8_t float_tail_conv_requantize(int32_t acc, int32_t 
 /* conv: QLinearConv, kernel 1x1, stride 1x1. */
 FLOAT_TAIL_NOINLINE static void float_tail_conv(const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 16,
-        TAPS = 3, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 3,
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 3, ROW = 3, CHANNELS = 4, OUT_PIXELS = 16, X_PIXEL = 3, Y_PIXEL = 4, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = float_tail_conv_weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
-        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
+        const int8_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = float_tail_conv_bias[m];
-            int32_t acc1 = float_tail_conv_bias[m];
-            int32_t acc2 = float_tail_conv_bias[m];
-            int32_t acc3 = float_tail_conv_bias[m];
+        FLOAT_TAIL_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            float_tail_wsums_add_s8_s32(BLOCK, TAPS, windows, weights, 1, float_tail_conv_bias[m], sums);
+            FLOAT_TAIL_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = float_tail_conv_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = float_tail_conv_requantize(acc0, m);
-            out[Y_PIXEL] = float_tail_conv_requantize(acc1, m);
-            out[2 * Y_PIXEL] = float_tail_conv_requantize(acc2, m);
-            out[3 * Y_PIXEL] = float_tail_conv_requantize(acc3, m);
         }
     }
 }

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0x83ce532d
+#if NETWORK_16_BITS_HEADER_ID != 0xe1198f9f
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -263,6 +263,57 @@ static NETWORK_16_BITS_INLINE void network_16_bits_spatial_window(const struct n
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t network_16_bits_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_16_BITS_INLINE void network_16_bits_wsums_add_u16_s32(int32_t block, int32_t taps,
+    const uint16_t *const *windows, const void *weights, int32_t weight_bytes, network_16_bits_wsums_s32 start,
+    network_16_bits_wsums_s32 *sums)
+{
+    const uint16_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint16_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_16_bits_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_16_bits_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_16_bits_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_16_bits_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_16_bits_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_16_BITS_INLINE void network_16_bits_wsums_add_s16_s32(int32_t block, int32_t taps,
+    const int16_t *const *windows, const void *weights, int32_t weight_bytes, network_16_bits_wsums_s32 start,
+    network_16_bits_wsums_s32 *sums)
+{
+    const int16_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int16_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_16_bits_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_16_bits_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_16_bits_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_16_bits_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_16_bits_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
    of a row they are the columns [inside, beyond). Distances are in elements. */
 struct network_16_bits_wpool {
@@ -388,17 +439,14 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_conv_requantize(int32_t ac
     return (int16_t)network_16_bits_bounded_wide(code, 0, 32767);
 }
 
-/* A copied element. */
-typedef uint16_t network_16_bits_conv_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_16_BITS_INLINE void *network_16_bits_conv_copy(const void *x, int32_t place, int32_t count,
     int32_t padding, int32_t is_outside, void *to)
 {
-    network_16_bits_conv_tap *taps = to;
+    uint16_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_16_bits_conv_tap)padding : ((const uint16_t *)x)[place + i];
+        *taps++ = is_outside != 0 ? (uint16_t)padding : ((const uint16_t *)x)[place + i];
     }
     return taps;
 }
@@ -411,52 +459,35 @@ NETWORK_16_BITS_CONST_ATTR static const struct network_16_bits_spatial network_1
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_16_BITS_NOINLINE static void network_16_bits_conv_window(const uint16_t *restrict x, int32_t pixel,
-    network_16_bits_conv_tap *restrict taps)
+    uint16_t *restrict taps)
 {
     network_16_bits_spatial_window(&network_16_bits_conv_windows, x, pixel, 33000, taps, network_16_bits_conv_copy);
 }
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_16_BITS_NOINLINE static void network_16_bits_conv(const uint16_t *x, int16_t *y,
-    network_16_bits_conv_tap *restrict taps)
+NETWORK_16_BITS_NOINLINE static void network_16_bits_conv(const uint16_t *x, int16_t *y, uint16_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 16,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 3, OUT_PIXELS = 16, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_16_bits_conv_weights;
-        network_16_bits_conv_tap *const taps0 = taps;
-        network_16_bits_conv_tap *const taps1 = taps + TAPS;
-        network_16_bits_conv_tap *const taps2 = taps + 2 * TAPS;
-        network_16_bits_conv_tap *const taps3 = taps + 3 * TAPS;
+        const uint16_t *windows[BLOCK];
 
-        network_16_bits_conv_window(x, pixel, taps0);
-        network_16_bits_conv_window(x, pixel + 1, taps1);
-        network_16_bits_conv_window(x, pixel + 2, taps2);
-        network_16_bits_conv_window(x, pixel + 3, taps3);
+        NETWORK_16_BITS_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_16_bits_conv_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int16_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int16_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_16_bits_conv_bias[m];
-            int32_t acc1 = network_16_bits_conv_bias[m];
-            int32_t acc2 = network_16_bits_conv_bias[m];
-            int32_t acc3 = network_16_bits_conv_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += (int32_t)taps0[k] * weights[k];
-                acc1 += (int32_t)taps1[k] * weights[k];
-                acc2 += (int32_t)taps2[k] * weights[k];
-                acc3 += (int32_t)taps3[k] * weights[k];
+            network_16_bits_wsums_add_u16_s32(BLOCK, TAPS, windows, weights, 1, network_16_bits_conv_bias[m], sums);
+            NETWORK_16_BITS_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_16_bits_conv_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_16_bits_conv_requantize(acc0, m);
-            out[Y_PIXEL] = network_16_bits_conv_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_16_bits_conv_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_16_bits_conv_requantize(acc3, m);
         }
     }
 }
@@ -557,27 +588,26 @@ static NETWORK_16_BITS_INLINE int16_t network_16_bits_dense_requantize(int32_t a
 /* dense: Gemm, kernel 1, stride 1. */
 NETWORK_16_BITS_NOINLINE static void network_16_bits_dense(const int16_t *x, int16_t *y)
 {
-    enum {
-        OUT_CHANNELS = 5, OUT_PIXELS = 1,
-        TAPS = 12, /* of one window */
-        BLOCK = 1, /* windows that share each weight that is read */
-        X_PIXEL = 12,
-        Y_PIXEL = 5, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 1, TAPS = 12, ROW = 12, CHANNELS = 5, OUT_PIXELS = 1, X_PIXEL = 12, Y_PIXEL = 5, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_16_bits_dense_weights;
-        const int16_t *const taps0 = x + pixel * X_PIXEL;
+        const int16_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int16_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_16_bits_dense_bias[m];
+        NETWORK_16_BITS_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int16_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += (int32_t)taps0[k] * weights[k];
+            network_16_bits_wsums_add_s16_s32(BLOCK, TAPS, windows, weights, 1, network_16_bits_dense_bias[m], sums);
+            NETWORK_16_BITS_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_16_bits_dense_requantize(sums[i]);
             }
-            weights += TAPS;
-            out[0] = network_16_bits_dense_requantize(acc0);
         }
     }
 }
@@ -611,27 +641,26 @@ static NETWORK_16_BITS_INLINE uint16_t network_16_bits_last_requantize(int32_t a
 /* last: MatMul, kernel 1, stride 1. */
 NETWORK_16_BITS_NOINLINE static void network_16_bits_last(const int16_t *x, uint16_t *y)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 1,
-        TAPS = 5, /* of one window */
-        BLOCK = 1, /* windows that share each weight that is read */
-        X_PIXEL = 5,
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 1, TAPS = 5, ROW = 5, CHANNELS = 4, OUT_PIXELS = 1, X_PIXEL = 5, Y_PIXEL = 4, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_16_bits_last_weights;
-        const int16_t *const taps0 = x + pixel * X_PIXEL;
+        const int16_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            uint16_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_16_bits_last_bias[m];
+        NETWORK_16_BITS_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            uint16_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += (int32_t)taps0[k] * weights[k];
+            network_16_bits_wsums_add_s16_s32(BLOCK, TAPS, windows, weights, 1, network_16_bits_last_bias[m], sums);
+            NETWORK_16_BITS_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_16_bits_last_requantize(sums[i]);
             }
-            weights += TAPS;
-            out[0] = network_16_bits_last_requantize(acc0);
         }
     }
 }

@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0xf86018b8
+#if NETWORK_PUSHED_HEADER_ID != 0x7b1e6ea8
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -212,6 +212,33 @@ static NETWORK_PUSHED_INLINE void network_pushed_spatial_window(const struct net
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t network_pushed_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_PUSHED_INLINE void network_pushed_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, network_pushed_wsums_s32 start,
+    network_pushed_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_pushed_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_pushed_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_pushed_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_pushed_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_pushed_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* network_pushed_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_PUSHED_CONST_ATTR static const int8_t network_pushed_stem_weights[3 * 18] = {
       3,  -7,  14,  22,   6,   1,   2,   4,  -4,  48,   9, -49,  -3, -44,  38, -80,  66,  27,
@@ -238,18 +265,14 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_stem_requantize(int32_t acc, 
     return (int8_t)network_pushed_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t network_pushed_stem_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_PUSHED_INLINE void *network_pushed_stem_copy(const void *x, int32_t place, int32_t count,
     int32_t padding, int32_t is_outside, void *to)
 {
-    network_pushed_stem_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_pushed_stem_tap)padding
-            : (network_pushed_stem_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -262,52 +285,35 @@ NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pus
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_stem_window(const int8_t *restrict x, int32_t pixel,
-    network_pushed_stem_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_pushed_spatial_window(&network_pushed_stem_windows, x, pixel, 123, taps, network_pushed_stem_copy);
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_PUSHED_NOINLINE static void network_pushed_stem(const int8_t *x, int8_t *y,
-    network_pushed_stem_tap *restrict taps)
+NETWORK_PUSHED_NOINLINE static void network_pushed_stem(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 8,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 3, OUT_PIXELS = 8, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_pushed_stem_weights;
-        network_pushed_stem_tap *const taps0 = taps;
-        network_pushed_stem_tap *const taps1 = taps + TAPS;
-        network_pushed_stem_tap *const taps2 = taps + 2 * TAPS;
-        network_pushed_stem_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_pushed_stem_window(x, pixel, taps0);
-        network_pushed_stem_window(x, pixel + 1, taps1);
-        network_pushed_stem_window(x, pixel + 2, taps2);
-        network_pushed_stem_window(x, pixel + 3, taps3);
+        NETWORK_PUSHED_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_pushed_stem_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_pushed_stem_bias[m];
-            int32_t acc1 = network_pushed_stem_bias[m];
-            int32_t acc2 = network_pushed_stem_bias[m];
-            int32_t acc3 = network_pushed_stem_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_pushed_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_pushed_stem_bias[m], sums);
+            NETWORK_PUSHED_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_pushed_stem_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_pushed_stem_requantize(acc0, m);
-            out[Y_PIXEL] = network_pushed_stem_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_pushed_stem_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_pushed_stem_requantize(acc3, m);
         }
     }
 }
@@ -343,18 +349,14 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_branch_requantize(int32_t acc
     return (int8_t)network_pushed_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t network_pushed_branch_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_PUSHED_INLINE void *network_pushed_branch_copy(const void *x, int32_t place, int32_t count,
     int32_t padding, int32_t is_outside, void *to)
 {
-    network_pushed_branch_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_pushed_branch_tap)padding
-            : (network_pushed_branch_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -367,52 +369,35 @@ NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pus
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_branch_window(const int8_t *restrict x, int32_t pixel,
-    network_pushed_branch_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_pushed_spatial_window(&network_pushed_branch_windows, x, pixel, 0, taps, network_pushed_branch_copy);
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_PUSHED_NOINLINE static void network_pushed_branch(const int8_t *x, int8_t *y,
-    network_pushed_branch_tap *restrict taps)
+NETWORK_PUSHED_NOINLINE static void network_pushed_branch(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 8,
-        TAPS = 27, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 27, ROW = 27, CHANNELS = 3, OUT_PIXELS = 8, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_pushed_branch_weights;
-        network_pushed_branch_tap *const taps0 = taps;
-        network_pushed_branch_tap *const taps1 = taps + TAPS;
-        network_pushed_branch_tap *const taps2 = taps + 2 * TAPS;
-        network_pushed_branch_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_pushed_branch_window(x, pixel, taps0);
-        network_pushed_branch_window(x, pixel + 1, taps1);
-        network_pushed_branch_window(x, pixel + 2, taps2);
-        network_pushed_branch_window(x, pixel + 3, taps3);
+        NETWORK_PUSHED_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_pushed_branch_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_pushed_branch_bias[m];
-            int32_t acc1 = network_pushed_branch_bias[m];
-            int32_t acc2 = network_pushed_branch_bias[m];
-            int32_t acc3 = network_pushed_branch_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_pushed_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_pushed_branch_bias[m], sums);
+            NETWORK_PUSHED_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_pushed_branch_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_pushed_branch_requantize(acc0, m);
-            out[Y_PIXEL] = network_pushed_branch_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_pushed_branch_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_pushed_branch_requantize(acc3, m);
         }
     }
 }
@@ -464,18 +449,14 @@ static NETWORK_PUSHED_INLINE int8_t network_pushed_last_requantize(int32_t acc, 
     return (int8_t)network_pushed_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t network_pushed_last_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_PUSHED_INLINE void *network_pushed_last_copy(const void *x, int32_t place, int32_t count,
     int32_t padding, int32_t is_outside, void *to)
 {
-    network_pushed_last_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_pushed_last_tap)padding
-            : (network_pushed_last_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -488,52 +469,35 @@ NETWORK_PUSHED_CONST_ATTR static const struct network_pushed_spatial network_pus
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_PUSHED_NOINLINE static void network_pushed_last_window(const int8_t *restrict x, int32_t pixel,
-    network_pushed_last_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_pushed_spatial_window(&network_pushed_last_windows, x, pixel, 108, taps, network_pushed_last_copy);
 }
 
 /* last: QLinearConv, kernel 3x3, stride 2x2, padding 0x1. */
-NETWORK_PUSHED_NOINLINE static void network_pushed_last(const int8_t *x, int8_t *y,
-    network_pushed_last_tap *restrict taps)
+NETWORK_PUSHED_NOINLINE static void network_pushed_last(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 4,
-        TAPS = 27, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 27, ROW = 27, CHANNELS = 4, OUT_PIXELS = 4, Y_PIXEL = 4, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_pushed_last_weights;
-        network_pushed_last_tap *const taps0 = taps;
-        network_pushed_last_tap *const taps1 = taps + TAPS;
-        network_pushed_last_tap *const taps2 = taps + 2 * TAPS;
-        network_pushed_last_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_pushed_last_window(x, pixel, taps0);
-        network_pushed_last_window(x, pixel + 1, taps1);
-        network_pushed_last_window(x, pixel + 2, taps2);
-        network_pushed_last_window(x, pixel + 3, taps3);
+        NETWORK_PUSHED_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_pushed_last_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_pushed_last_bias[m];
-            int32_t acc1 = network_pushed_last_bias[m];
-            int32_t acc2 = network_pushed_last_bias[m];
-            int32_t acc3 = network_pushed_last_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_pushed_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_pushed_last_bias[m], sums);
+            NETWORK_PUSHED_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_pushed_last_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_pushed_last_requantize(acc0, m);
-            out[Y_PIXEL] = network_pushed_last_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_pushed_last_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_pushed_last_requantize(acc3, m);
         }
     }
 }

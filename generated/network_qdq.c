@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x53003a60
+#if NETWORK_QDQ_HEADER_ID != 0xd25e5b1a
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -355,6 +355,32 @@ static NETWORK_QDQ_INLINE void network_qdq_spatial_window(const struct network_q
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t network_qdq_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_QDQ_INLINE void network_qdq_wsums_add_u8_s32(int32_t block, int32_t taps, const uint8_t *const *windows,
+    const void *weights, int32_t weight_bytes, network_qdq_wsums_s32 start, network_qdq_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_qdq_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_qdq_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_qdq_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_qdq_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_qdq_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* Windows on up to four axes, that of columns last. Those that begin at 0 to `last` on each axis lie within the image;
    of a row they are the columns [inside, beyond). Distances are in elements. */
 struct network_qdq_wpool {
@@ -640,17 +666,14 @@ static NETWORK_QDQ_INLINE uint8_t network_qdq_conv_requantize(int32_t acc, int32
     return (uint8_t)network_qdq_bounded(code, 0, 255);
 }
 
-/* A copied element: 0 to 255. */
-typedef uint8_t network_qdq_conv_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_QDQ_INLINE void *network_qdq_conv_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    network_qdq_conv_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_qdq_conv_tap)padding : ((const uint8_t *)x)[place + i];
+        *taps++ = is_outside != 0 ? (uint8_t)padding : ((const uint8_t *)x)[place + i];
     }
     return taps;
 }
@@ -663,51 +686,35 @@ NETWORK_QDQ_CONST_ATTR static const struct network_qdq_spatial network_qdq_conv_
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_QDQ_NOINLINE static void network_qdq_conv_window(const uint8_t *restrict x, int32_t pixel,
-    network_qdq_conv_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_qdq_spatial_window(&network_qdq_conv_windows, x, pixel, 120, taps, network_qdq_conv_copy);
 }
 
 /* conv: Conv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_QDQ_NOINLINE static void network_qdq_conv(const uint8_t *x, uint8_t *y, network_qdq_conv_tap *restrict taps)
+NETWORK_QDQ_NOINLINE static void network_qdq_conv(const uint8_t *x, uint8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 64,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 3, OUT_PIXELS = 64, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qdq_conv_weights;
-        network_qdq_conv_tap *const taps0 = taps;
-        network_qdq_conv_tap *const taps1 = taps + TAPS;
-        network_qdq_conv_tap *const taps2 = taps + 2 * TAPS;
-        network_qdq_conv_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_qdq_conv_window(x, pixel, taps0);
-        network_qdq_conv_window(x, pixel + 1, taps1);
-        network_qdq_conv_window(x, pixel + 2, taps2);
-        network_qdq_conv_window(x, pixel + 3, taps3);
+        NETWORK_QDQ_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_qdq_conv_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            uint8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            uint8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qdq_conv_bias[m];
-            int32_t acc1 = network_qdq_conv_bias[m];
-            int32_t acc2 = network_qdq_conv_bias[m];
-            int32_t acc3 = network_qdq_conv_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_qdq_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_qdq_conv_bias[m], sums);
+            NETWORK_QDQ_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_qdq_conv_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_qdq_conv_requantize(acc0, m);
-            out[Y_PIXEL] = network_qdq_conv_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_qdq_conv_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_qdq_conv_requantize(acc3, m);
         }
     }
 }

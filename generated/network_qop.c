@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x23896e39
+#if NETWORK_QOP_HEADER_ID != 0x0d8605d5
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -306,6 +306,55 @@ static NETWORK_QOP_INLINE void network_qop_spatial_window(const struct network_q
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t network_qop_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_QOP_INLINE void network_qop_wsums_add_u8_s32(int32_t block, int32_t taps, const uint8_t *const *windows,
+    const void *weights, int32_t weight_bytes, network_qop_wsums_s32 start, network_qop_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_qop_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_qop_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_qop_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_qop_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_qop_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_QOP_INLINE void network_qop_wsums_add_s8_s32(int32_t block, int32_t taps, const int8_t *const *windows,
+    const void *weights, int32_t weight_bytes, network_qop_wsums_s32 start, network_qop_wsums_s32 *sums)
+{
+    const int8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_qop_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_qop_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_qop_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_qop_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_qop_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* What a layer is. */
 struct network_qop_code_softmax {
     const uint32_t *exponentials; /* of x - max x = -255, ..., 0, as words of float32 numbers */
@@ -550,18 +599,14 @@ static NETWORK_QOP_INLINE int8_t network_qop_stem_requantize(int32_t acc, int32_
     return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t network_qop_stem_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_QOP_INLINE void *network_qop_stem_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    network_qop_stem_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_qop_stem_tap)padding
-            : (network_qop_stem_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -574,51 +619,35 @@ NETWORK_QOP_CONST_ATTR static const struct network_qop_spatial network_qop_stem_
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_QOP_NOINLINE static void network_qop_stem_window(const int8_t *restrict x, int32_t pixel,
-    network_qop_stem_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_qop_spatial_window(&network_qop_stem_windows, x, pixel, 123, taps, network_qop_stem_copy);
 }
 
 /* stem: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_QOP_NOINLINE static void network_qop_stem(const int8_t *x, int8_t *y, network_qop_stem_tap *restrict taps)
+NETWORK_QOP_NOINLINE static void network_qop_stem(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 64,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 3, OUT_PIXELS = 64, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qop_stem_weights;
-        network_qop_stem_tap *const taps0 = taps;
-        network_qop_stem_tap *const taps1 = taps + TAPS;
-        network_qop_stem_tap *const taps2 = taps + 2 * TAPS;
-        network_qop_stem_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_qop_stem_window(x, pixel, taps0);
-        network_qop_stem_window(x, pixel + 1, taps1);
-        network_qop_stem_window(x, pixel + 2, taps2);
-        network_qop_stem_window(x, pixel + 3, taps3);
+        NETWORK_QOP_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_qop_stem_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qop_stem_bias[m];
-            int32_t acc1 = network_qop_stem_bias[m];
-            int32_t acc2 = network_qop_stem_bias[m];
-            int32_t acc3 = network_qop_stem_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_qop_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_qop_stem_bias[m], sums);
+            NETWORK_QOP_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_qop_stem_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_qop_stem_requantize(acc0, m);
-            out[Y_PIXEL] = network_qop_stem_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_qop_stem_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_qop_stem_requantize(acc3, m);
         }
     }
 }
@@ -654,18 +683,14 @@ static NETWORK_QOP_INLINE int8_t network_qop_branch_requantize(int32_t acc, int3
     return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t network_qop_branch_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_QOP_INLINE void *network_qop_branch_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    network_qop_branch_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_qop_branch_tap)padding
-            : (network_qop_branch_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = is_outside != 0 ? (uint8_t)padding : (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -678,51 +703,35 @@ NETWORK_QOP_CONST_ATTR static const struct network_qop_spatial network_qop_branc
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_QOP_NOINLINE static void network_qop_branch_window(const int8_t *restrict x, int32_t pixel,
-    network_qop_branch_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_qop_spatial_window(&network_qop_branch_windows, x, pixel, 0, taps, network_qop_branch_copy);
 }
 
 /* branch: QLinearConv, kernel 3x3, stride 1x1, padding 1x1. */
-NETWORK_QOP_NOINLINE static void network_qop_branch(const int8_t *x, int8_t *y, network_qop_branch_tap *restrict taps)
+NETWORK_QOP_NOINLINE static void network_qop_branch(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 64,
-        TAPS = 27, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 27, ROW = 27, CHANNELS = 3, OUT_PIXELS = 64, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qop_branch_weights;
-        network_qop_branch_tap *const taps0 = taps;
-        network_qop_branch_tap *const taps1 = taps + TAPS;
-        network_qop_branch_tap *const taps2 = taps + 2 * TAPS;
-        network_qop_branch_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_qop_branch_window(x, pixel, taps0);
-        network_qop_branch_window(x, pixel + 1, taps1);
-        network_qop_branch_window(x, pixel + 2, taps2);
-        network_qop_branch_window(x, pixel + 3, taps3);
+        NETWORK_QOP_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_qop_branch_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qop_branch_bias[m];
-            int32_t acc1 = network_qop_branch_bias[m];
-            int32_t acc2 = network_qop_branch_bias[m];
-            int32_t acc3 = network_qop_branch_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_qop_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_qop_branch_bias[m], sums);
+            NETWORK_QOP_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_qop_branch_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_qop_branch_requantize(acc0, m);
-            out[Y_PIXEL] = network_qop_branch_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_qop_branch_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_qop_branch_requantize(acc3, m);
         }
     }
 }
@@ -844,27 +853,26 @@ static NETWORK_QOP_INLINE int8_t network_qop_dense_requantize(int32_t acc, int32
 /* dense: QGemm, kernel 1, stride 1. */
 NETWORK_QOP_NOINLINE static void network_qop_dense(const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 1,
-        TAPS = 3, /* of one window */
-        BLOCK = 1, /* windows that share each weight that is read */
-        X_PIXEL = 3,
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 1, TAPS = 3, ROW = 3, CHANNELS = 3, OUT_PIXELS = 1, X_PIXEL = 3, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_qop_dense_weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
+        const int8_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_qop_dense_bias[m];
+        NETWORK_QOP_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
+            network_qop_wsums_add_s8_s32(BLOCK, TAPS, windows, weights, 1, network_qop_dense_bias[m], sums);
+            NETWORK_QOP_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_qop_dense_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_qop_dense_requantize(acc0, m);
         }
     }
 }

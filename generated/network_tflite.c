@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0xb5a953ff
+#if NETWORK_TFLITE_HEADER_ID != 0x1a734541
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -218,6 +218,57 @@ static NETWORK_TFLITE_INLINE void network_tflite_spatial_window(const struct net
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t network_tflite_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_TFLITE_INLINE void network_tflite_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, network_tflite_wsums_s32 start,
+    network_tflite_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_tflite_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_tflite_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_tflite_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_tflite_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_tflite_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_TFLITE_INLINE void network_tflite_wsums_add_s8_s32(int32_t block, int32_t taps,
+    const int8_t *const *windows, const void *weights, int32_t weight_bytes, network_tflite_wsums_s32 start,
+    network_tflite_wsums_s32 *sums)
+{
+    const int8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_tflite_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_tflite_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_tflite_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_tflite_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_tflite_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* What a layer is. */
 struct network_tflite_integer_softmax {
     const int32_t *exponentials; /* of x - max x = -255, ..., 0: in units of 2^-31, of 2^-19 for logarithms */
@@ -350,18 +401,15 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_CONV_2D_0_requantize(int32_t 
     return (int8_t)network_tflite_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-typedef uint8_t network_tflite_CONV_2D_0_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_TFLITE_INLINE void *network_tflite_CONV_2D_0_copy(const void *x, int32_t place, int32_t count,
     int32_t padding, int32_t is_outside, void *to)
 {
-    network_tflite_CONV_2D_0_tap *taps = to;
+    uint8_t *taps = to;
 
     (void)padding, (void)is_outside; /* no window reaches beyond the image */
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = (network_tflite_CONV_2D_0_tap)(((const int8_t *)x)[place + i] + 128);
+        *taps++ = (uint8_t)(((const int8_t *)x)[place + i] + 128);
     }
     return taps;
 }
@@ -374,53 +422,36 @@ NETWORK_TFLITE_CONST_ATTR static const struct network_tflite_spatial network_tfl
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0_window(const int8_t *restrict x, int32_t pixel,
-    network_tflite_CONV_2D_0_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_tflite_spatial_window(&network_tflite_CONV_2D_0_windows, x, pixel, 116, taps,
         network_tflite_CONV_2D_0_copy);
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */
-NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y,
-    network_tflite_CONV_2D_0_tap *restrict taps)
+NETWORK_TFLITE_NOINLINE static void network_tflite_CONV_2D_0(const int8_t *x, int8_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 16,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 4, OUT_PIXELS = 16, Y_PIXEL = 4, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_tflite_CONV_2D_0_weights;
-        network_tflite_CONV_2D_0_tap *const taps0 = taps;
-        network_tflite_CONV_2D_0_tap *const taps1 = taps + TAPS;
-        network_tflite_CONV_2D_0_tap *const taps2 = taps + 2 * TAPS;
-        network_tflite_CONV_2D_0_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_tflite_CONV_2D_0_window(x, pixel, taps0);
-        network_tflite_CONV_2D_0_window(x, pixel + 1, taps1);
-        network_tflite_CONV_2D_0_window(x, pixel + 2, taps2);
-        network_tflite_CONV_2D_0_window(x, pixel + 3, taps3);
+        NETWORK_TFLITE_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_tflite_CONV_2D_0_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_tflite_CONV_2D_0_bias[m];
-            int32_t acc1 = network_tflite_CONV_2D_0_bias[m];
-            int32_t acc2 = network_tflite_CONV_2D_0_bias[m];
-            int32_t acc3 = network_tflite_CONV_2D_0_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_tflite_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_tflite_CONV_2D_0_bias[m], sums);
+            NETWORK_TFLITE_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_tflite_CONV_2D_0_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_tflite_CONV_2D_0_requantize(acc0, m);
-            out[Y_PIXEL] = network_tflite_CONV_2D_0_requantize(acc1, m);
-            out[2 * Y_PIXEL] = network_tflite_CONV_2D_0_requantize(acc2, m);
-            out[3 * Y_PIXEL] = network_tflite_CONV_2D_0_requantize(acc3, m);
         }
     }
 }
@@ -533,27 +564,27 @@ static NETWORK_TFLITE_INLINE int8_t network_tflite_FULLY_CONNECTED_2_requantize(
 /* FULLY_CONNECTED_2: FULLY_CONNECTED, kernel 1, stride 1. */
 NETWORK_TFLITE_NOINLINE static void network_tflite_FULLY_CONNECTED_2(const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 1,
-        TAPS = 4, /* of one window */
-        BLOCK = 1, /* windows that share each weight that is read */
-        X_PIXEL = 4,
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 1, TAPS = 4, ROW = 4, CHANNELS = 3, OUT_PIXELS = 1, X_PIXEL = 4, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = network_tflite_FULLY_CONNECTED_2_weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
+        const int8_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_tflite_FULLY_CONNECTED_2_bias[m];
+        NETWORK_TFLITE_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
+            network_tflite_wsums_add_s8_s32(BLOCK, TAPS, windows, weights, 1, network_tflite_FULLY_CONNECTED_2_bias[m],
+                sums);
+            NETWORK_TFLITE_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = network_tflite_FULLY_CONNECTED_2_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = network_tflite_FULLY_CONNECTED_2_requantize(acc0, m);
         }
     }
 }

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0x79638a48
+#if NETWORK_TWICE_HEADER_ID != 0x1c9d6e57
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -305,6 +305,33 @@ static NETWORK_TWICE_INLINE void network_twice_spatial_window(const struct netwo
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t network_twice_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static NETWORK_TWICE_INLINE void network_twice_wsums_add_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t weight_bytes, network_twice_wsums_s32 start,
+    network_twice_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    network_twice_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (network_twice_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (network_twice_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (network_twice_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (network_twice_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /*
  * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN
  * does not.
@@ -363,17 +390,14 @@ NETWORK_TWICE_CONST_ATTR static const int32_t network_twice_conv_bias[8] = {
     0, 0, 0, 0, 0, 0, 0, 0,
 };
 
-/* A copied element: 0 to 255. */
-typedef uint8_t network_twice_conv_tap;
-
 /* Copies taps that lie side by side. */
 static NETWORK_TWICE_INLINE void *network_twice_conv_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    network_twice_conv_tap *taps = to;
+    uint8_t *taps = to;
 
     for (int32_t i = 0; i < count; i++) {
-        *taps++ = is_outside != 0 ? (network_twice_conv_tap)padding : ((const uint8_t *)x)[place + i];
+        *taps++ = is_outside != 0 ? (uint8_t)padding : ((const uint8_t *)x)[place + i];
     }
     return taps;
 }
@@ -386,54 +410,37 @@ NETWORK_TWICE_CONST_ATTR static const struct network_twice_spatial network_twice
 
 /* Copies the window of one output pixel, in the order of the weights. */
 NETWORK_TWICE_NOINLINE static void network_twice_conv_window(const uint8_t *restrict x, int32_t pixel,
-    network_twice_conv_tap *restrict taps)
+    uint8_t *restrict taps)
 {
     network_twice_spatial_window(&network_twice_conv_windows, x, pixel, 0, taps, network_twice_conv_copy);
 }
 
 /* conv: ConvInteger, kernel 3x3, stride 1x1, padding 0x1. */
-NETWORK_TWICE_NOINLINE static void network_twice_conv(const uint8_t *x, int32_t *y,
-    network_twice_conv_tap *restrict taps)
+NETWORK_TWICE_NOINLINE static void network_twice_conv(const uint8_t *x, int32_t *y, uint8_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 5,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 8, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 8, OUT_PIXELS = 5, Y_PIXEL = 8, Y_CHANNEL = 1 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = network_twice_conv_weights;
-        network_twice_conv_tap *const taps0 = taps;
-        network_twice_conv_tap *const taps1 = taps + TAPS;
-        network_twice_conv_tap *const taps2 = taps + 2 * TAPS;
-        network_twice_conv_tap *const taps3 = taps + 3 * TAPS;
+        const uint8_t *windows[BLOCK];
 
-        network_twice_conv_window(x, pixel, taps0);
-        network_twice_conv_window(x, pixel + 1, taps1);
-        network_twice_conv_window(x, pixel + 2, taps2);
-        network_twice_conv_window(x, pixel + 3, taps3);
+        NETWORK_TWICE_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            network_twice_conv_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int32_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int32_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = network_twice_conv_bias[m];
-            int32_t acc1 = network_twice_conv_bias[m];
-            int32_t acc2 = network_twice_conv_bias[m];
-            int32_t acc3 = network_twice_conv_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            network_twice_wsums_add_u8_s32(BLOCK, TAPS, windows, weights, 1, network_twice_conv_bias[m], sums);
+            NETWORK_TWICE_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = sums[i];
             }
-            weights += TAPS;
-            out[0] = acc0;
-            out[Y_PIXEL] = acc1;
-            out[2 * Y_PIXEL] = acc2;
-            out[3 * Y_PIXEL] = acc3;
         }
     }
 }

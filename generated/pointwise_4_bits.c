@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x1ef2102e
+#if POINTWISE_4_BITS_HEADER_ID != 0x42d59d45
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -52,6 +52,16 @@
 #define POINTWISE_4_BITS_INLINE POINTWISE_4_BITS_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define POINTWISE_4_BITS_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define POINTWISE_4_BITS_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define POINTWISE_4_BITS_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_4_bits_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -66,6 +76,63 @@ static POINTWISE_4_BITS_INLINE int32_t pointwise_4_bits_multiply_high_add(int32_
     int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t pointwise_4_bits_wsums_s32;
+
+/* The same for weights of 4 bits, the first of two in the lower half of a byte; those of 0 are `least`. */
+static POINTWISE_4_BITS_INLINE void pointwise_4_bits_wsums_add_nibbles_u8_s32(int32_t block, int32_t taps,
+    const uint8_t *const *windows, const void *weights, int32_t least, pointwise_4_bits_wsums_s32 start,
+    pointwise_4_bits_wsums_s32 *sums)
+{
+    const unsigned char *const pairs = weights;
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    pointwise_4_bits_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps / 2; k++) {
+        const int32_t even = (pairs[k] & 15) + least, odd = (pairs[k] >> 4) + least;
+
+        of_a += (pointwise_4_bits_wsums_s32)(a[2 * k] * even + a[2 * k + 1] * odd);
+        of_b += block > 1 ? (pointwise_4_bits_wsums_s32)(b[2 * k] * even + b[2 * k + 1] * odd) : 0;
+        of_c += block > 2 ? (pointwise_4_bits_wsums_s32)(c[2 * k] * even + c[2 * k + 1] * odd) : 0;
+        of_d += block > 2 ? (pointwise_4_bits_wsums_s32)(d[2 * k] * even + d[2 * k + 1] * odd) : 0;
+    }
+    if (taps % 2 > 0) {
+        const int32_t last = (pairs[taps / 2] & 15) + least;
+
+        of_a += (pointwise_4_bits_wsums_s32)(a[taps - 1] * last);
+        of_b += block > 1 ? (pointwise_4_bits_wsums_s32)(b[taps - 1] * last) : 0;
+        of_c += block > 2 ? (pointwise_4_bits_wsums_s32)(c[taps - 1] * last) : 0;
+        of_d += block > 2 ? (pointwise_4_bits_wsums_s32)(d[taps - 1] * last) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
+/* Adds taps themselves: a multiple of theirs joins sums of weights that lack a part. */
+static POINTWISE_4_BITS_INLINE void pointwise_4_bits_wsums_total_u8_s32(
+    int32_t block, int32_t taps, const uint8_t *const *windows, pointwise_4_bits_wsums_s32 *sums)
+{
+    const uint8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const uint8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    pointwise_4_bits_wsums_s32 of_a = 0, of_b = 0, of_c = 0, of_d = 0;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t tap_a = a[k], tap_b = b[k], tap_c = c[k], tap_d = d[k];
+
+        of_a += (pointwise_4_bits_wsums_s32)tap_a;
+        of_b += (pointwise_4_bits_wsums_s32)tap_b;
+        of_c += (pointwise_4_bits_wsums_s32)tap_c;
+        of_d += (pointwise_4_bits_wsums_s32)tap_d;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
 }
 
 /*
@@ -113,60 +180,32 @@ static POINTWISE_4_BITS_INLINE uint8_t pointwise_4_bits_conv1_requantize(int32_t
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 POINTWISE_4_BITS_NOINLINE static void pointwise_4_bits_conv1(const uint8_t *x, uint8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 10, OUT_PIXELS = 9,
-        TAPS = 15, /* of one window */
-        ROW = 8, /* bytes of one output channel's weights, two in each */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 15,
-        Y_PIXEL = 10, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 15, ROW = 8, CHANNELS = 10, OUT_PIXELS = 9, X_PIXEL = 15, Y_PIXEL = 10, Y_CHANNEL = 1 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const uint8_t *weights = pointwise_4_bits_conv1_weights;
-        const uint8_t *const taps0 = x + pixel * X_PIXEL;
-        const uint8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const uint8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const uint8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
-        int32_t sum0 = 0;
-        int32_t sum1 = 0;
-        int32_t sum2 = 0;
-        int32_t sum3 = 0;
+        const uint8_t *windows[BLOCK];
+        int32_t totals[BLOCK];
 
-        for (int32_t k = 0; k < TAPS; k++) {
-            sum0 += taps0[k];
-            sum1 += taps1[k];
-            sum2 += taps2[k];
-            sum3 += taps3[k];
+        POINTWISE_4_BITS_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
         }
+        pointwise_4_bits_wsums_total_u8_s32(BLOCK, TAPS, windows, totals);
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            uint8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            uint8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = pointwise_4_bits_conv1_bias[m] + pointwise_4_bits_conv1_correction[m] * sum0;
-            int32_t acc1 = pointwise_4_bits_conv1_bias[m] + pointwise_4_bits_conv1_correction[m] * sum1;
-            int32_t acc2 = pointwise_4_bits_conv1_bias[m] + pointwise_4_bits_conv1_correction[m] * sum2;
-            int32_t acc3 = pointwise_4_bits_conv1_bias[m] + pointwise_4_bits_conv1_correction[m] * sum3;
-
-            for (int32_t k = 0; k < TAPS / 2; k++) {
-                const int32_t even = (weights[k] & 15) - 8;
-                const int32_t odd = (weights[k] >> 4) - 8;
-
-                acc0 += taps0[2 * k] * even + taps0[2 * k + 1] * odd;
-                acc1 += taps1[2 * k] * even + taps1[2 * k + 1] * odd;
-                acc2 += taps2[2 * k] * even + taps2[2 * k + 1] * odd;
-                acc3 += taps3[2 * k] * even + taps3[2 * k + 1] * odd;
+            pointwise_4_bits_wsums_add_nibbles_u8_s32(BLOCK, TAPS, windows, weights, -8, pointwise_4_bits_conv1_bias[m],
+                sums);
+            POINTWISE_4_BITS_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] =
+                    pointwise_4_bits_conv1_requantize(sums[i] + pointwise_4_bits_conv1_correction[m] * totals[i], m);
             }
-            acc0 += taps0[TAPS - 1] * ((weights[TAPS / 2] & 15) - 8);
-            acc1 += taps1[TAPS - 1] * ((weights[TAPS / 2] & 15) - 8);
-            acc2 += taps2[TAPS - 1] * ((weights[TAPS / 2] & 15) - 8);
-            acc3 += taps3[TAPS - 1] * ((weights[TAPS / 2] & 15) - 8);
-            weights += ROW;
-            out[0] = pointwise_4_bits_conv1_requantize(acc0, m);
-            out[Y_PIXEL] = pointwise_4_bits_conv1_requantize(acc1, m);
-            out[2 * Y_PIXEL] = pointwise_4_bits_conv1_requantize(acc2, m);
-            out[3 * Y_PIXEL] = pointwise_4_bits_conv1_requantize(acc3, m);
         }
     }
 }

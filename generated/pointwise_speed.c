@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x24483c4a
+#if POINTWISE_SPEED_HEADER_ID != 0x7e05bb81
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -57,6 +57,16 @@ struct pointwise_speed_arena_behind {
 #define POINTWISE_SPEED_INLINE POINTWISE_SPEED_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define POINTWISE_SPEED_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define POINTWISE_SPEED_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define POINTWISE_SPEED_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char pointwise_speed_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -70,6 +80,64 @@ static POINTWISE_SPEED_INLINE int32_t pointwise_speed_bounded(int32_t value, int
 static POINTWISE_SPEED_INLINE int32_t pointwise_speed_multiply_high_add(int32_t acc, int32_t multiplier, int32_t offset)
 {
     return (int32_t)(((int64_t)acc * multiplier) >> 32) + offset;
+}
+
+/* Sizes by axis, outermost first. For axes that an image does not have, pad and step are 0 and the others are 1. */
+struct pointwise_speed_spatial {
+    int32_t in[4], out[4], kernel[4], stride[4], dilation[4], pad[4];
+    int32_t step[4];             /* elements from one to the next in memory */
+    int32_t planes, plane_step;  /* which are copied one after the other, and the elements from one to the next */
+    int32_t pixel, row, x_bytes; /* elements that are copied at once, in a row within the image, and bytes of one */
+};
+
+/* Copies elements of an image that lie side by side, or as many of padding; returns where the next ones go. */
+typedef void *pointwise_speed_spatial_taps(
+    const void *x, int32_t place, int32_t count, int32_t padding, int32_t is_outside, void *taps);
+
+/* Copies windows of one element in each plane, those of a block of pixels side by side, each behind the one before. */
+static POINTWISE_SPEED_INLINE void pointwise_speed_spatial_transpose(const struct pointwise_speed_spatial *w,
+    int32_t block, const void *x, void *taps, int32_t tap_bytes, pointwise_speed_spatial_taps *copy)
+{
+    for (int32_t c = 0; c < w->planes; c++) {
+        POINTWISE_SPEED_UNROLLED
+        for (int32_t i = 0; i < block; i++) {
+            (void)copy(x, c * w->plane_step + i, 1, 0, 0, (uint8_t *)taps + (i * w->planes + c) * tap_bytes);
+        }
+    }
+}
+
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t pointwise_speed_wsums_s32;
+
+/* A copied tap of 0 to 255: products of int16 vectorise best, but for compilers that sum products of bytes. */
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+typedef uint8_t pointwise_speed_wsums_wide_tap;
+#else
+typedef int16_t pointwise_speed_wsums_wide_tap;
+#endif
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static POINTWISE_SPEED_INLINE void pointwise_speed_wsums_add_wide_s32(int32_t block, int32_t taps,
+    const pointwise_speed_wsums_wide_tap *const *windows, const void *weights, int32_t weight_bytes,
+    pointwise_speed_wsums_s32 start, pointwise_speed_wsums_s32 *sums)
+{
+    const pointwise_speed_wsums_wide_tap *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const pointwise_speed_wsums_wide_tap *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    pointwise_speed_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (pointwise_speed_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (pointwise_speed_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (pointwise_speed_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (pointwise_speed_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
 }
 
 /* pointwise_speed_conv1: weights [8 channels][16 input channels][1 row][1 column]. */
@@ -103,68 +171,60 @@ static POINTWISE_SPEED_INLINE int8_t pointwise_speed_conv1_requantize(int32_t ac
     return (int8_t)pointwise_speed_bounded(code, -128, 127);
 }
 
-/* A copied element, x + 128: 0 to 255. The biases take the 128 back. */
-/* Products of int16 vectorise best, unless the compiler has an instruction that sums products of bytes. */
-#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
-typedef uint8_t pointwise_speed_conv1_tap;
-#else
-typedef int16_t pointwise_speed_conv1_tap;
-#endif
-
-/* Copies 4 neighbouring pixels, so that the channels of each lie side by side. */
-POINTWISE_SPEED_CODE_ATTR static void pointwise_speed_conv1_transpose(const int8_t *x, pointwise_speed_conv1_tap *taps)
+/* Copies taps that lie side by side. */
+static POINTWISE_SPEED_INLINE void *pointwise_speed_conv1_copy(const void *x, int32_t place, int32_t count,
+    int32_t padding, int32_t is_outside, void *to)
 {
-    enum { TAPS = 16, IN_PIXELS = 25 };
+    pointwise_speed_wsums_wide_tap *taps = to;
 
-    for (int32_t c = 0; c < TAPS; c++) {
-        taps[c] = (pointwise_speed_conv1_tap)(x[0] + 128);
-        taps[TAPS + c] = (pointwise_speed_conv1_tap)(x[1] + 128);
-        taps[2 * TAPS + c] = (pointwise_speed_conv1_tap)(x[2] + 128);
-        taps[3 * TAPS + c] = (pointwise_speed_conv1_tap)(x[3] + 128);
-        x += IN_PIXELS;
+    (void)padding, (void)is_outside; /* no window reaches beyond the image */
+    for (int32_t i = 0; i < count; i++) {
+        *taps++ = (pointwise_speed_wsums_wide_tap)(((const int8_t *)x)[place + i] + 128);
     }
+    return taps;
+}
+
+POINTWISE_SPEED_CONST_ATTR static const struct pointwise_speed_spatial pointwise_speed_conv1_windows = {
+    .planes = 16, .plane_step = 25, .pixel = 1, .row = 1, .x_bytes = 1, .in = { 1, 1, 5, 5 }, .out = { 1, 1, 5, 5 },
+    .kernel = { 1, 1, 1, 1 }, .stride = { 1, 1, 1, 1 }, .dilation = { 1, 1, 1, 1 }, .pad = { 0, 0, 0, 0 },
+    .step = { 0, 0, 5, 1 },
+};
+
+/* Copies neighbouring pixels, so that the channels of each lie side by side. */
+POINTWISE_SPEED_CODE_ATTR static void pointwise_speed_conv1_transpose(const int8_t *restrict x,
+    pointwise_speed_wsums_wide_tap *restrict taps)
+{
+    pointwise_speed_spatial_transpose(&pointwise_speed_conv1_windows, 4, x, taps, (int32_t)sizeof *taps,
+        pointwise_speed_conv1_copy);
 }
 
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 POINTWISE_SPEED_NOINLINE static void pointwise_speed_conv1(const int8_t *x, int8_t *y,
-    pointwise_speed_conv1_tap *restrict taps)
+    pointwise_speed_wsums_wide_tap *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 8, OUT_PIXELS = 25,
-        TAPS = 16, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 1, Y_CHANNEL = 25
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 16, ROW = 16, CHANNELS = 8, OUT_PIXELS = 25, Y_PIXEL = 1, Y_CHANNEL = 25 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = pointwise_speed_conv1_weights;
-        pointwise_speed_conv1_tap *const taps0 = taps;
-        pointwise_speed_conv1_tap *const taps1 = taps + TAPS;
-        pointwise_speed_conv1_tap *const taps2 = taps + 2 * TAPS;
-        pointwise_speed_conv1_tap *const taps3 = taps + 3 * TAPS;
+        const pointwise_speed_wsums_wide_tap *windows[BLOCK];
 
         pointwise_speed_conv1_transpose(x + pixel, taps);
+        POINTWISE_SPEED_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = pointwise_speed_conv1_bias[m];
-            int32_t acc1 = pointwise_speed_conv1_bias[m];
-            int32_t acc2 = pointwise_speed_conv1_bias[m];
-            int32_t acc3 = pointwise_speed_conv1_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            pointwise_speed_wsums_add_wide_s32(BLOCK, TAPS, windows, weights, 1, pointwise_speed_conv1_bias[m], sums);
+            POINTWISE_SPEED_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = pointwise_speed_conv1_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = pointwise_speed_conv1_requantize(acc0, m);
-            out[Y_PIXEL] = pointwise_speed_conv1_requantize(acc1, m);
-            out[2 * Y_PIXEL] = pointwise_speed_conv1_requantize(acc2, m);
-            out[3 * Y_PIXEL] = pointwise_speed_conv1_requantize(acc3, m);
         }
     }
 }

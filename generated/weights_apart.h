@@ -18,7 +18,7 @@
  */
 
 /* weights_apart.c has the same id, a hash of both files: it does not compile with another header. */
-#define WEIGHTS_APART_HEADER_ID 0x1339f9c4
+#define WEIGHTS_APART_HEADER_ID 0x0e5e8444
 
 /* What is in an image can be traced by these. */
 #define WEIGHTS_APART_QCGEN_VERSION "0.1.0"
@@ -111,7 +111,7 @@ void weights_apart_run(const int8_t *x, int8_t *y, void *arena);
  * WEIGHTS_APART_WEIGHTS_LOADED where weights_apart_block points, in flash or RAM.
  * Then call weights_apart_weights_check before anything runs with it.
  */
-#define WEIGHTS_APART_WEIGHTS_ID 0xff53a0b2 /* of this code: blocks of other models fit that have it, too */
+#define WEIGHTS_APART_WEIGHTS_ID 0x34a48009 /* of this code: blocks of other models fit that have it, too */
 #define WEIGHTS_APART_WEIGHTS_BYTES 552
 
 struct weights_apart_weights {

@@ -13,7 +13,7 @@
  *   requantize    multiply-high 8 of 8 channels: equal to onnxruntime's float32 arithmetic for every reachable
  *                 accumulator (compared at 4 096 points: both sides of every step)
  */
-#if WEIGHTS_APART_WEIGHTS_ID != 0xff53a0b2
+#if WEIGHTS_APART_WEIGHTS_ID != 0x34a48009
 #error "these weights were made for other code than weights_apart.c"
 #endif
 

@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x65eca7f6
+#if WIDE_HEADER_ID != 0x32ce543d
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -52,6 +52,16 @@
 #define WIDE_INLINE WIDE_CODE_ATTR inline
 #endif
 
+/* A loop of few rounds whose number is known where it is inlined: none is left. Gcc reads 64 and unrolls fewer. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* a loop that stays is slower, not wrong */
+#define WIDE_UNROLLED _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define WIDE_UNROLLED _Pragma("GCC unroll 64")
+#else
+#define WIDE_UNROLLED
+#endif
+
 /* Right shifts of negative numbers must be arithmetic, as on every compiler for these targets. */
 typedef char wide_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1];
 
@@ -65,6 +75,32 @@ static WIDE_INLINE int32_t wide_bounded(int32_t value, int32_t low, int32_t high
 static WIDE_INLINE int32_t wide_multiply_wide(int32_t acc, int32_t multiplier, int64_t offset, int32_t prescale)
 {
     return (int32_t)(((int64_t)acc * multiplier + offset) >> prescale);
+}
+
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t wide_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static WIDE_INLINE void wide_wsums_add_s8_s32(int32_t block, int32_t taps, const int8_t *const *windows,
+    const void *weights, int32_t weight_bytes, wide_wsums_s32 start, wide_wsums_s32 *sums)
+{
+    const int8_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int8_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    wide_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (wide_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (wide_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (wide_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (wide_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
 }
 
 /* wide_conv1: weights [4 channels][1 row][1 column][8 input channels]. */
@@ -97,39 +133,26 @@ static WIDE_INLINE int8_t wide_conv1_requantize(int32_t acc, int32_t m)
 /* conv1: QLinearConv, kernel 1x1, stride 1x1. */
 WIDE_NOINLINE static void wide_conv1(const int8_t *x, int8_t *y)
 {
-    enum {
-        OUT_CHANNELS = 4, OUT_PIXELS = 16,
-        TAPS = 8, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        X_PIXEL = 8,
-        Y_PIXEL = 4, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 8, ROW = 8, CHANNELS = 4, OUT_PIXELS = 16, X_PIXEL = 8, Y_PIXEL = 4, Y_CHANNEL = 1 };
 
     for (int32_t pixel = 0; pixel < OUT_PIXELS; pixel += BLOCK) {
         const int8_t *weights = wide_conv1_weights;
-        const int8_t *const taps0 = x + pixel * X_PIXEL;
-        const int8_t *const taps1 = x + (pixel + 1) * X_PIXEL;
-        const int8_t *const taps2 = x + (pixel + 2) * X_PIXEL;
-        const int8_t *const taps3 = x + (pixel + 3) * X_PIXEL;
+        const int8_t *windows[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int8_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = wide_conv1_bias[m];
-            int32_t acc1 = wide_conv1_bias[m];
-            int32_t acc2 = wide_conv1_bias[m];
-            int32_t acc3 = wide_conv1_bias[m];
+        WIDE_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = x + (pixel + i) * X_PIXEL;
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int8_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += taps0[k] * weights[k];
-                acc1 += taps1[k] * weights[k];
-                acc2 += taps2[k] * weights[k];
-                acc3 += taps3[k] * weights[k];
+            wide_wsums_add_s8_s32(BLOCK, TAPS, windows, weights, 1, wide_conv1_bias[m], sums);
+            WIDE_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = wide_conv1_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = wide_conv1_requantize(acc0, m);
-            out[Y_PIXEL] = wide_conv1_requantize(acc1, m);
-            out[2 * Y_PIXEL] = wide_conv1_requantize(acc2, m);
-            out[3 * Y_PIXEL] = wide_conv1_requantize(acc3, m);
         }
     }
 }

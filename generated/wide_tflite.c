@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0x38c4e0be
+#if WIDE_TFLITE_HEADER_ID != 0xfad6dab9
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -260,6 +260,32 @@ static WIDE_TFLITE_INLINE void wide_tflite_spatial_window(const struct wide_tfli
     }
 }
 
+/* A sum; one modulo 2^32 is unsigned. */
+typedef int32_t wide_tflite_wsums_s32;
+
+/* Adds the products of the taps of a block of windows and weights of a byte or two to where their sums start. Those of
+   bytes fit an int of 16 bits, too. */
+static WIDE_TFLITE_INLINE void wide_tflite_wsums_add_s16_s32(int32_t block, int32_t taps, const int16_t *const *windows,
+    const void *weights, int32_t weight_bytes, wide_tflite_wsums_s32 start, wide_tflite_wsums_s32 *sums)
+{
+    const int16_t *const a = windows[0], *const b = block > 1 ? windows[1] : a;
+    const int16_t *const c = block > 2 ? windows[2] : a, *const d = block > 2 ? windows[3] : a;
+    wide_tflite_wsums_s32 of_a = start, of_b = start, of_c = start, of_d = start;
+
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t weight = weight_bytes == 1 ? ((const int8_t *)weights)[k] : ((const int16_t *)weights)[k];
+
+        of_a += (wide_tflite_wsums_s32)(a[k] * weight);
+        of_b += block > 1 ? (wide_tflite_wsums_s32)(b[k] * weight) : 0;
+        of_c += block > 2 ? (wide_tflite_wsums_s32)(c[k] * weight) : 0;
+        of_d += block > 2 ? (wide_tflite_wsums_s32)(d[k] * weight) : 0;
+    }
+    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 2 : 0] = of_c;
+    sums[block > 1 ? 1 : 0] = of_b;
+    sums[0] = of_a;
+}
+
 /* What a layer of int16_t codes is. */
 struct wide_tflite_wide_softmax {
     const int16_t *exponentials; /* 513 numbers, in units of 2^-15 */
@@ -343,14 +369,11 @@ static WIDE_TFLITE_INLINE int16_t wide_tflite_CONV_2D_0_requantize(int32_t acc, 
     return (int16_t)wide_tflite_bounded_wide(code, 0, 32767);
 }
 
-/* A copied element. */
-typedef int16_t wide_tflite_CONV_2D_0_tap;
-
 /* Copies taps that lie side by side. */
 static WIDE_TFLITE_INLINE void *wide_tflite_CONV_2D_0_copy(const void *x, int32_t place, int32_t count, int32_t padding,
     int32_t is_outside, void *to)
 {
-    wide_tflite_CONV_2D_0_tap *taps = to;
+    int16_t *taps = to;
 
     (void)padding, (void)is_outside; /* no window reaches beyond the image */
     for (int32_t i = 0; i < count; i++) {
@@ -367,54 +390,37 @@ WIDE_TFLITE_CONST_ATTR static const struct wide_tflite_spatial wide_tflite_CONV_
 
 /* Copies the window of one output pixel, in the order of the weights. */
 WIDE_TFLITE_NOINLINE static void wide_tflite_CONV_2D_0_window(const int16_t *restrict x, int32_t pixel,
-    wide_tflite_CONV_2D_0_tap *restrict taps)
+    int16_t *restrict taps)
 {
     wide_tflite_spatial_window(&wide_tflite_CONV_2D_0_windows, x, pixel, 0, taps, wide_tflite_CONV_2D_0_copy);
 }
 
 /* CONV_2D_0: CONV_2D, kernel 3x3, stride 1x1. */
-WIDE_TFLITE_NOINLINE static void wide_tflite_CONV_2D_0(const int16_t *x, int16_t *y,
-    wide_tflite_CONV_2D_0_tap *restrict taps)
+WIDE_TFLITE_NOINLINE static void wide_tflite_CONV_2D_0(const int16_t *x, int16_t *y, int16_t *restrict taps)
 {
-    enum {
-        OUT_CHANNELS = 3, OUT_PIXELS = 9,
-        TAPS = 18, /* of one window */
-        BLOCK = 4, /* windows that share each weight that is read */
-        Y_PIXEL = 3, Y_CHANNEL = 1
-    };
+    /* A weight that is read serves BLOCK windows. */
+    enum { BLOCK = 4, TAPS = 18, ROW = 18, CHANNELS = 3, OUT_PIXELS = 9, Y_PIXEL = 3, Y_CHANNEL = 1 };
 
     for (int32_t next = 0; next < OUT_PIXELS; next += BLOCK) {
         /* The last block ends with the image; it computes some outputs a second time. */
         const int32_t pixel = next < OUT_PIXELS - BLOCK ? next : OUT_PIXELS - BLOCK;
         const int8_t *weights = wide_tflite_CONV_2D_0_weights;
-        wide_tflite_CONV_2D_0_tap *const taps0 = taps;
-        wide_tflite_CONV_2D_0_tap *const taps1 = taps + TAPS;
-        wide_tflite_CONV_2D_0_tap *const taps2 = taps + 2 * TAPS;
-        wide_tflite_CONV_2D_0_tap *const taps3 = taps + 3 * TAPS;
+        const int16_t *windows[BLOCK];
 
-        wide_tflite_CONV_2D_0_window(x, pixel, taps0);
-        wide_tflite_CONV_2D_0_window(x, pixel + 1, taps1);
-        wide_tflite_CONV_2D_0_window(x, pixel + 2, taps2);
-        wide_tflite_CONV_2D_0_window(x, pixel + 3, taps3);
+        WIDE_TFLITE_UNROLLED
+        for (int32_t i = 0; i < BLOCK; i++) {
+            windows[i] = taps + i * TAPS;
+            wide_tflite_CONV_2D_0_window(x, pixel + i, taps + i * TAPS);
+        }
+        for (int32_t m = 0; m < CHANNELS; m++, weights += ROW) {
+            int16_t *const out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
+            int32_t sums[BLOCK];
 
-        for (int32_t m = 0; m < OUT_CHANNELS; m++) {
-            int16_t *out = y + pixel * Y_PIXEL + m * Y_CHANNEL;
-            int32_t acc0 = wide_tflite_CONV_2D_0_bias[m];
-            int32_t acc1 = wide_tflite_CONV_2D_0_bias[m];
-            int32_t acc2 = wide_tflite_CONV_2D_0_bias[m];
-            int32_t acc3 = wide_tflite_CONV_2D_0_bias[m];
-
-            for (int32_t k = 0; k < TAPS; k++) {
-                acc0 += (int32_t)taps0[k] * weights[k];
-                acc1 += (int32_t)taps1[k] * weights[k];
-                acc2 += (int32_t)taps2[k] * weights[k];
-                acc3 += (int32_t)taps3[k] * weights[k];
+            wide_tflite_wsums_add_s16_s32(BLOCK, TAPS, windows, weights, 1, wide_tflite_CONV_2D_0_bias[m], sums);
+            WIDE_TFLITE_UNROLLED
+            for (int32_t i = 0; i < BLOCK; i++) {
+                out[i * Y_PIXEL] = wide_tflite_CONV_2D_0_requantize(sums[i], m);
             }
-            weights += TAPS;
-            out[0] = wide_tflite_CONV_2D_0_requantize(acc0, m);
-            out[Y_PIXEL] = wide_tflite_CONV_2D_0_requantize(acc1, m);
-            out[2 * Y_PIXEL] = wide_tflite_CONV_2D_0_requantize(acc2, m);
-            out[3 * Y_PIXEL] = wide_tflite_CONV_2D_0_requantize(acc3, m);
         }
     }
 }

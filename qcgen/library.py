@@ -29,6 +29,7 @@ FILES = (
     "instance_norm.h",
     "float_norms.h",
     "spatial.h",
+    "window_sums.h",
     "products.h",
     "float_conv.h",
     "softmax.h",
@@ -78,12 +79,27 @@ _OF_FLOATS = ("truncation.h", "float_conv.h")
 
 _SIGNED = re.compile(r"\bint8_t\b|_s8\b")
 _SINGLE = re.compile(r"(?:\b|_)float\b")
+_SUM = re.compile(r"\bint32_t (?=qcgen_wsums_)|\bint (?=weight\b)|\buint8_t (?=\*)|_u8(?=_s32)|_s32\b")
+_TAPS = {"u8": "uint8_t", "s8": "int8_t", "u16": "uint16_t", "s16": "int16_t", "wide": "qcgen_wsums_wide_tap"}
+_SUMS = {"s32": "int32_t", "u32": "uint32_t", "s64": "int64_t"}
+
+
+def _of_sums(kind: str, size: str) -> dict[str, str]:
+    """What stands for taps of 8 bits and sums of 32 in functions for those of such a ``kind`` and ``size``."""
+    weight = "int32_t " if kind.endswith("16") else "int "
+    return {"uint8_t ": f"{_TAPS[kind]} ", "int ": weight, "_u8": f"_{kind}"} | {
+        "int32_t ": f"{_SUMS[size]} ",
+        "_s32": f"_{size}",
+    }
+
+
 _TWINS = (
     (_OF_BYTES, _SIGNED, {"int8_t": "uint8_t", "_s8": "_u8"}),
     (("pools.h", "code_pools.h"), _SIGNED, {"int8_t": "int16_t", "_s8": "_s16"}),
     (("pools.h", "code_pools.h"), _SIGNED, {"int8_t": "uint16_t", "_s8": "_u16"}),
     (("pools.h",), _SIGNED, {"int8_t": "float", "_s8": "_float"}),
     (_OF_FLOATS, _SINGLE, {"float": "double", "_float": "_double"}),
+    *((("window_sums.h",), _SUM, _of_sums(kind, size)) for kind in _TAPS for size in _SUMS),
 )
 """Files, what of their text stands for another type, and for which."""
 

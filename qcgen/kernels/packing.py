@@ -21,25 +21,9 @@ LEVELS = 2**NIBBLE
 LEAST_SAVED = 64  # bytes; less is about what the instructions take that unpack
 
 
-@dataclass(frozen=True)
-class Nibbles:
-    """How a template reads the weights of a row: the first of two in the lower half of a byte."""
-
-    plus: str  # what is added to 4 bits, in C, such as " - 8"
-    row: int  # bytes of one output channel's weights
-    is_odd: bool  # the upper half of a row's last byte is empty
-
-
 def _fits_nibbles(weights: Int64s) -> bool:
     """Whether integers are close enough together for 4 bits, and so many that flash is saved."""
     return bool(weights.max() - weights.min() < LEVELS) and weights.size // 2 >= LEAST_SAVED
-
-
-def nibbles(weights: Int64s) -> Nibbles:
-    """How rows (M, taps) are read that ``packed_nibbles`` packs."""
-    low = low_of(weights)
-    taps = weights.shape[1]
-    return Nibbles(f" {'-' if low < 0 else '+'} {abs(low)}" if low else "", (taps + 1) // 2, taps % 2 == 1)
 
 
 def packed_nibbles(weights: Int64s) -> Int64s:

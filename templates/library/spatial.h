@@ -101,3 +101,15 @@ static QCGEN_INLINE void qcgen_spatial_window(const struct qcgen_spatial *w, con
         qcgen_spatial_walk(w, x, 0, begin, padding, taps, copy);
     }
 }
+
+/* Copies windows of one element in each plane, those of a block of pixels side by side, each behind the one before. */
+static QCGEN_INLINE void qcgen_spatial_transpose(const struct qcgen_spatial *w, int32_t block, const void *x,
+    void *taps, int32_t tap_bytes, qcgen_spatial_taps *copy)
+{
+    for (int32_t c = 0; c < w->planes; c++) {
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i < block; i++) {
+            (void)copy(x, c * w->plane_step + i, 1, 0, 0, (uint8_t *)taps + (i * w->planes + c) * tap_bytes);
+        }
+    }
+}

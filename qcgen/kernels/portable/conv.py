@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from qcgen.ir.context import Context, Struct
-from qcgen.ir.plan import Certificate
+from qcgen.ir.plan import C_BYTES, Certificate
 from qcgen.ir.program import Conv, ConvGeometry, Float32s, FloatActivation, Int64s, Operator
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.access import blocks, in_blocks_of_channels, in_pixels
@@ -20,10 +20,9 @@ from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, 
 from qcgen.kernels.packing import (
     NIBBLE,
     IntegerConv,
-    Nibbles,
     Packed,
     integer_conv,
-    nibbles,
+    low_of,
     pack,
     packed_nibbles,
     unsigned_shift,
@@ -31,10 +30,12 @@ from qcgen.kernels.packing import (
 from qcgen.kernels.portable.float_pointwise import NumberFunction, number_function
 from qcgen.kernels.reasons import why_no_conv_of_codes
 from qcgen.kernels.text import counted, describe, window_shape
-from qcgen.kernels.windows import Axis, CopyWindow, Images, OutputSteps, axes, copy_window, images, output_steps
+from qcgen.kernels.windows import CopyWindow, Images, OutputSteps, copy_window, images, output_steps
 
 SUMMED = 15
 """Up to so many products of four windows gcc -O3 writes out in every case; at 16 it depends on their types."""
+
+_KINDS = {f"{sign}int{bits}_t": f"{sign or 's'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 MAX_BLOCK = 4  # with more windows at a time compilers run out of registers on every target tried
 
@@ -55,36 +56,33 @@ class PixelBlocks(Context):
     x_group: int  # from one group of channels to the next, in elements of x
     pixels: int  # of an output image
     block: int  # windows that share each weight that is read
-    lanes: range  # their numbers
     has_overlap: bool  # blocks do not divide the pixels: the last one ends with them
     is_split: bool  # there are several images or groups
 
 
 @dataclass(frozen=True)
-class WindowSums(Context):
-    """The names that templates/kernels/portable/window_sums.c.jinja uses: blocks of windows against each channel."""
+class ConvContext(Context):
+    """An integer convolution: blocks of windows against one output channel after the other."""
+
+    template: ClassVar[str] = "kernels/portable/conv.c.jinja"
 
     conv: IntegerConv
     loops: PixelBlocks
-    block_text: str  # the windows of a block, in words
-    sums_apart: bool  # a function of its own sums a block
-    has_scratch: bool  # taps are copied
-    wraps: bool  # sums are taken modulo 2^32
-    is_corrected: bool  # taps are summed, too
-    is_long: bool  # sums are taken in int64
-    product_cast: str  # before a tap in C, where an int may have only 16 bits
+    copied: CopyWindow
+    kinds: str  # of taps and sums, as names of the library end
+    tap_type: str  # of C, "" for that of the library
+    sum_type: str  # of C
+    add: str  # the function of the library that adds products, without the kinds,
+    weight_argument: int  # and what it is told of weights
     weight_type: str  # of C
-    nibbles: Nibbles | None  # weights lie two to a byte; None: one
-
-
-@dataclass(frozen=True)
-class CopiedTaps(Context):
-    """The taps of windows that are copied: codes made 0 to 255."""
-
-    shift_text: str  # what is added to a code, in C, such as " + 128"
-    tap_remark: str  # the comment on the type of taps
-    wide_taps: bool  # int16, not bytes
-    tap_type: str  # of C, that of 16-bit codes; "" for 8-bit codes
+    block_text: str  # the windows of a block, in words
+    copies: str  # windows or pixels are copied; "": taps are read where they are
+    shift: int  # what is added to a code that is copied
+    padding: int  # the tap outside the image
+    row: int  # elements of the table from one channel's weights to the next
+    is_strided: bool  # pixels of x are left out
+    sums_apart: bool  # a function of its own sums a block
+    is_corrected: bool  # taps are summed, too
 
 
 def block_size(g: ConvGeometry) -> int:
@@ -97,20 +95,6 @@ def taps_scratch(op: Conv, setting: Setting) -> Scratch:
     """The buffer of a block's copied taps: bytes, or int16 with --optimize speed; 16-bit codes as they are."""
     size = 2 if setting.optimize == "speed" or op.x.dtype.is_16_bit else 1
     return Scratch(block_size(op.geometry) * op.geometry.taps * size, size)
-
-
-def copied_taps(op: Conv, packed: Packed, setting: Setting) -> CopiedTaps:
-    """The type of copied taps and what they are the elements plus."""
-    shift = f" + {packed.x_shift}" if packed.x_shift else ""
-    own = op.x.dtype.c if op.x.dtype.is_16_bit else ""
-    return CopiedTaps(shift, "A copied element." if own else _tap_remark(packed), setting.optimize == "speed", own)
-
-
-def _tap_remark(packed: Packed) -> str:
-    """What a copied tap is, in words."""
-    if not packed.x_shift:
-        return "A copied element: 0 to 255."
-    return f"A copied element, x + {packed.x_shift}: 0 to 255. The biases take the {packed.x_shift} back."
 
 
 def weight_table(op: Conv, packed: Packed, layout: Layout) -> Constants:
@@ -135,42 +119,39 @@ def pixel_blocks(g: ConvGeometry, setting: Setting, block: int) -> PixelBlocks:
         x_group=g.group_in * (1 if setting.x_layout is Layout.CHANNELS_LAST else prod(g.input)),
         pixels=pixels,
         block=block,
-        lanes=range(block),
         has_overlap=pixels % block != 0,
         is_split=g.batch > 1 or g.group > 1,
     )
 
 
-def window_sums(op: Conv, packed: Packed, setting: Setting, *, has_scratch: bool) -> WindowSums:
-    """How the windows of an integer convolution are summed; ``has_scratch``: their taps are copied."""
-    g = op.geometry
+def conv_context(op: Conv, packed: Packed, setting: Setting, copies: str) -> ConvContext:
+    """An integer convolution that copies windows or pixels, or nothing."""
+    g, x_type = op.geometry, op.x.dtype
     block = block_size(g)
-    return WindowSums(
+    tap_type = "uint8_t" if packed.x_shift else x_type.c
+    sum_type = "uint32_t" if packed.wraps else "int64_t" if packed.is_long else "int32_t"
+    is_wide = bool(copies) and setting.optimize == "speed" and not x_type.is_16_bit
+    weight_type = "uint8_t" if packed.is_nibbles else packed.weights_type
+    return ConvContext(
         conv=integer_conv(op, packed),
         loops=pixel_blocks(g, setting, block),
+        copied=copy_window(g, setting.x_layout, x_type.bytes),
+        kinds=f"{'wide' if is_wide else _KINDS[tap_type]}_{_KINDS[sum_type]}",
+        tap_type="" if is_wide else tap_type,
+        sum_type=sum_type,
+        add="wsums_add_nibbles" if packed.is_nibbles else "wsums_add",
+        weight_argument=low_of(packed.weights) if packed.is_nibbles else C_BYTES[weight_type],
+        weight_type=weight_type,
         block_text=f"{block} windows" if block > 1 else "a window",
+        copies=copies,
+        shift=packed.x_shift,
+        padding=packed.padding,
+        row=(g.taps + 1) // 2 if packed.is_nibbles else g.taps,
+        is_strided=set(g.strides) != {1},
         # Cores of few registers: compilers for the host sum and requantize several windows side by side, in one piece.
         sums_apart=g.taps > SUMMED and setting.target.is_small,
-        has_scratch=has_scratch,
-        wraps=packed.wraps,
         is_corrected=packed.is_corrected,
-        is_long=packed.is_long,
-        product_cast="(int32_t)" if op.x.dtype.is_16_bit else "",
-        weight_type="uint8_t" if packed.is_nibbles else packed.weights_type,
-        nibbles=nibbles(packed.weights) if packed.is_nibbles else None,
     )
-
-
-@dataclass(frozen=True)
-class ConvContext(Context):
-    """An integer convolution whose windows are copied."""
-
-    template: ClassVar[str] = "kernels/portable/conv.c.jinja"
-
-    sums: WindowSums
-    copy: CopyWindow
-    taps: CopiedTaps
-    padding: int  # the tap outside the image
 
 
 def why_not_conv(op: Operator, _setting: Setting) -> str | None:
@@ -183,35 +164,16 @@ def prepare_conv(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Conv)
     g = op.geometry
     packed = pack(op, setting, unsigned_shift(op), unpacks=True)
-    context = ConvContext(
-        sums=window_sums(op, packed, setting, has_scratch=True),
-        copy=copy_window(g, setting.x_layout, op.x.dtype.bytes),
-        taps=copied_taps(op, packed, setting),
-        padding=packed.padding,
-    )
+    context = conv_context(op, packed, setting, "windows")
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
-    if setting.is_free and context.copy.has_border:
+    if setting.is_free and context.copied.has_border:
         constants += (number("padding", "uint8_t", packed.padding, "a tap outside."),)
     scratch = taps_scratch(op, setting)
     access = in_pixels(op, setting, blocks(prod(g.output), block_size(g)), gathers=True) if g.group == 1 else None
-    return Prepared(constants, context, (scratch,), packed.certificate, access=access, folded=context.copy.operations)
+    return Prepared(constants, context, (scratch,), packed.certificate, access=access, folded=context.copied.operations)
 
 
 CONV = Kernel("portable/conv", ConvContext, frozenset(), why_not_conv, prepare_conv)
-
-
-@dataclass(frozen=True)
-class PointwiseContext(Context):
-    """A 1x1 convolution."""
-
-    template: ClassVar[str] = "kernels/portable/pointwise.c.jinja"
-
-    sums: WindowSums
-    taps: CopiedTaps
-    channels_last: bool  # pixels are read where they are
-    is_strided: bool  # pixels of x are left out
-    in_pixels: int  # of an image of x
-    axes: tuple[Axis, ...]  # the spatial ones, outermost first
 
 
 def why_not_pointwise(op: Operator, setting: Setting) -> str | None:
@@ -236,14 +198,7 @@ def prepare_pointwise(op: Operator, setting: Setting) -> Prepared:
     g = op.geometry
     is_last = setting.x_layout is Layout.CHANNELS_LAST
     packed = pack(op, setting, 0 if is_last else unsigned_shift(op), unpacks=True)
-    context = PointwiseContext(
-        sums=window_sums(op, packed, setting, has_scratch=not is_last),
-        taps=copied_taps(op, packed, setting),
-        channels_last=is_last,
-        is_strided=set(g.strides) != {1},
-        in_pixels=prod(g.input),
-        axes=axes(g, setting.x_layout),
-    )
+    context = conv_context(op, packed, setting, "" if is_last else "pixels")
     scratch = () if is_last else (taps_scratch(op, setting),)
     constants = (weight_table(op, packed, setting.x_layout), *packed.constants())
     units = blocks(prod(g.output), block_size(g))
@@ -251,7 +206,7 @@ def prepare_pointwise(op: Operator, setting: Setting) -> Prepared:
     return Prepared(constants, context, scratch, packed.certificate, access=access)
 
 
-POINTWISE = Kernel("portable/pointwise", PointwiseContext, frozenset(), why_not_pointwise, prepare_pointwise)
+POINTWISE = Kernel("portable/pointwise", ConvContext, frozenset(), why_not_pointwise, prepare_pointwise)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@
  */
 #include "depthwise_planes_cortex_m4.h"
 
-#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x512f9a5f
+#if DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID != 0x31e1c3cc
 #error "depthwise_planes_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -248,8 +248,8 @@ struct depthwise_planes_cortex_m4_dsp_planes {
     int32_t row_pad, column_pad;     /* rows and columns before the image where the first window begins, 0 or more */
     int32_t plane_words, row_words;  /* of a plane, and of a row of it, which begins with that window */
     int32_t first, beyond;           /* words of a row from `first` on and before `beyond` lie wholly on the image */
-    int32_t outside;                 /* four times what is outside the image */
-    int32_t kernel_rows, kernel_columns, row_stride, column_stride, row_dilation, column_dilation;
+    int32_t outside, pitch;          /* four times what is outside the image; elements of a row that begins anywhere */
+    int32_t kernel_rows, kernel_columns, row_stride, column_stride, row_dilation, column_dilation, weight_bits;
     int32_t out_columns, y_bytes, words; /* words of weights of a channel: of each row neighbouring taps, */
     int32_t even_pairs, odd_pairs, lone; /* so many from even ones on, from odd ones; others behind all rows */
     int32_t together, parts;         /* outputs summed at the same time, and how often in a round of a loop */

@@ -19,7 +19,7 @@
  */
 
 /* depthwise_planes_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0x512f9a5f
+#define DEPTHWISE_PLANES_CORTEX_M4_HEADER_ID 0x31e1c3cc
 
 /* What is in an image can be traced by these. */
 #define DEPTHWISE_PLANES_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -148,7 +148,7 @@ def test_depthwise_layers_of_several_sizes_copy_their_channels_to_a_plane(kernel
         patch.setattr("qcgen.plan.functions.PRICE", 0.01)
         artifact = compiled("cortex-m4", lambda: separable(kernel, columns))
     shown = {call.shared.symbol: call.context for call in artifact.plan.calls if call.shared}
-    counts = [(len(each.nodes), len(shown[each.symbol].sizes.sums)) for each, _ in planes(artifact)]
+    counts = [(len(each.nodes), shown[each.symbol].layer.numbers["together"]) for each, _ in planes(artifact)]
     assert sorted(counts, reverse=True) == found
     for _, numbers in planes(artifact):
         assert all(len({each[name] for each in numbers}) > 1 for name in ("channels", "rows", "out_columns"))
@@ -170,9 +170,11 @@ def test_planes_lie_in_the_arena_where_it_has_room(model, arena, found, level):
         patch.setattr("qcgen.plan.functions.PRICE", 0.01)
         artifact = compiled("cortex-m4", model, arena=arena)
     calls = [call for call in artifact.plan.calls if call.shared in [function for function, _ in planes(artifact)]]
-    assert {(call.context.sizes.in_arena, call.context.sizes.is_double) for call in calls} == found
-    for sizes, scratch_bytes in ((call.context.sizes, call.scratch_bytes) for call in calls):
-        assert scratch_bytes == (2 * sizes.plane * (1 + sizes.is_double) if sizes.in_arena else 0)
+    copied = [(call, call.context.copied.numbers) for call in calls]
+    assert {(call.context.on_stack == 0, numbers["together"] == 2) for call, numbers in copied} == found
+    for call, numbers in copied:
+        elements = numbers["together"] * numbers["elements"]
+        assert (call.scratch_bytes, call.context.on_stack) in ((2 * elements, 0), (0, elements))
     assert_apart(artifact.plan)
     assert verify(artifact, cases=4, flags=(level,)).is_right
 

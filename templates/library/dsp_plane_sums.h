@@ -109,3 +109,114 @@ static QCGEN_INLINE void qcgen_dsp_planes_channel_of(const struct qcgen_dsp_plan
         out += rest * layer->channels * layer->y_bytes;
     }
 }
+
+/* Outputs side by side in a plane of elements, of which the first window begins at `from`, anywhere; the next ones
+   follow at *out. Those of a channel that has a guard band are stored by near_ties; `told` is that channel, too. */
+static QCGEN_INLINE void qcgen_dsp_planes_anywhere(const struct qcgen_dsp_planes *layer,
+    const struct qcgen_dsp_depthwise_channel *channel, const int32_t *numbers, const int32_t *weights,
+    const int16_t *from, int8_t **out, qcgen_dsp_depthwise_store *store, qcgen_dsp_depthwise_store *near_ties,
+    const struct qcgen_dsp_depthwise_channel *told)
+{
+    const int32_t stride = layer->column_stride, last = layer->kernel_columns - 1, outputs = layer->together;
+    const int32_t reached = (outputs - 1) * stride + last;
+    struct qcgen_dsp_depthwise_channel own = *channel;
+    int32_t sums[6];
+
+    QCGEN_UNROLLED
+    for (int32_t n = 0; n < outputs; n++) {
+        sums[n] = numbers[0];
+    }
+    QCGEN_UNROLLED
+    for (int32_t row = 0; row < layer->kernel_rows; row++) {
+        int32_t own_weights[64];
+        uint64_t loaded = 0;
+
+        QCGEN_UNROLLED
+        for (int32_t i = 0; i <= reached; i += 2) {
+            int32_t word;
+
+            QCGEN_FENCE; /* else the compiler loads words until registers are short */
+            word = i < reached ? qcgen_dsp_load_pair(from + i) : from[i];
+            QCGEN_UNROLLED
+            for (int32_t n = 0; n < outputs; n++) {
+                const int32_t t = i - n * stride;
+
+                if (t >= -1 && t <= last) {
+                    sums[n] = qcgen_dsp_planes_add(layer, weights, &loaded, own_weights, row, t, word, sums[n]);
+                }
+            }
+        }
+        from += layer->pitch;
+    }
+    if (near_ties != 0 && QCGEN_RARELY(channel->is_guarded)) {
+        int32_t found[6];
+
+        QCGEN_UNROLLED
+        for (int32_t n = 0; n < outputs; n++) {
+            found[n] = sums[n];
+        }
+        for (int32_t n = 0; n < outputs; n++) {
+            near_ties(told, found[n], *out);
+            *out += layer->channels;
+        }
+        return;
+    }
+    own.multiplier = qcgen_dsp_planes_number(&numbers[1], layer->on_stack);
+    own.offset = numbers[2];
+    QCGEN_UNROLLED
+    for (int32_t n = 0; n < outputs; n++) {
+        store(&own, sums[n], *out);
+        *out += layer->channels;
+    }
+}
+
+/* A weight of a kernel of [rows][columns], times `scale`. */
+static QCGEN_INLINE int32_t qcgen_dsp_planes_weight(
+    const struct qcgen_dsp_planes *layer, const void *weights, int32_t row, int32_t column, int32_t scale)
+{
+    const int32_t i = row * layer->kernel_columns + column;
+
+    return (layer->weight_bits == 8 ? ((const int8_t *)weights)[i] : ((const int16_t *)weights)[i]) * scale;
+}
+
+/* `rows` rows of outputs of a channel by weights that are in flash one by one; its plane begins at `plane`, and the
+   kernel is not dilated. near_ties is 0 if no channel has a guard band. */
+static QCGEN_INLINE void qcgen_dsp_planes_channel_by_taps(const struct qcgen_dsp_planes *layer,
+    const struct qcgen_dsp_depthwise_channel *channel, const void *weights, int32_t scale, const int16_t *plane,
+    void *y, int32_t rows, qcgen_dsp_depthwise_store *store, qcgen_dsp_depthwise_store *near_ties)
+{
+    const int32_t even = layer->even_pairs, pairs = even + layer->odd_pairs, kernel_rows = layer->kernel_rows;
+    const int32_t last = layer->kernel_columns - 1, outputs = layer->together;
+    const struct qcgen_dsp_depthwise_channel told = *channel; /* whose numbers are in registers */
+    const int32_t numbers[] = { channel->bias, channel->multiplier, channel->offset };
+    int8_t *out = y;
+    int32_t kept[64];
+
+    QCGEN_UNROLLED
+    for (int32_t i = 0; i < kernel_rows * pairs; i++) {
+        const int32_t row = i / pairs, pair = i % pairs, column = pair < even ? 2 * pair : 2 * (pair - even) + 1;
+
+        kept[i] = qcgen_dsp_pair(qcgen_dsp_planes_weight(layer, weights, row, column, scale),
+            qcgen_dsp_planes_weight(layer, weights, row, column + 1, scale));
+    }
+    QCGEN_UNROLLED
+    for (int32_t row = 0; row < kernel_rows * layer->lone; row += 2) {
+        const int32_t low = qcgen_dsp_planes_weight(layer, weights, row, last, scale);
+        const int is_alone = row + 1 == kernel_rows;
+
+        kept[kernel_rows * pairs + row / 2] =
+            qcgen_dsp_pair(low, is_alone ? 0 : qcgen_dsp_planes_weight(layer, weights, row + 1, last, scale));
+    }
+    do {
+        const int16_t *in = plane;
+        int32_t columns = layer->out_columns;
+
+        do {
+            qcgen_dsp_planes_anywhere(layer, channel, numbers, kept, in, &out, store, near_ties, &told);
+            in += outputs * layer->column_stride;
+            columns -= outputs;
+        } while (columns != 0);
+        plane += layer->row_stride * layer->pitch;
+        rows--;
+    } while (rows != 0);
+}

@@ -10,8 +10,8 @@ struct qcgen_dsp_planes {
     int32_t row_pad, column_pad;     /* rows and columns before the image where the first window begins, 0 or more */
     int32_t plane_words, row_words;  /* of a plane, and of a row of it, which begins with that window */
     int32_t first, beyond;           /* words of a row from `first` on and before `beyond` lie wholly on the image */
-    int32_t outside;                 /* four times what is outside the image */
-    int32_t kernel_rows, kernel_columns, row_stride, column_stride, row_dilation, column_dilation;
+    int32_t outside, pitch;          /* four times what is outside the image; elements of a row that begins anywhere */
+    int32_t kernel_rows, kernel_columns, row_stride, column_stride, row_dilation, column_dilation, weight_bits;
     int32_t out_columns, y_bytes, words; /* words of weights of a channel: of each row neighbouring taps, */
     int32_t even_pairs, odd_pairs, lone; /* so many from even ones on, from odd ones; others behind all rows */
     int32_t together, parts;         /* outputs summed at the same time, and how often in a round of a loop */
@@ -74,5 +74,59 @@ static QCGEN_INLINE void qcgen_dsp_planes_fill_s8(
             }
         }
         planes += layer->row_words;
+    }
+}
+
+/* How channels of an image are copied to planes, one or two at a time, `copies` of their columns in a round of a loop:
+   they begin at element `first`, their rows are `pitch` apart, and around them is the zero point. */
+struct qcgen_dsp_copied {
+    int32_t channels, rows, columns, together, copies;
+    int32_t elements, pitch, first, zero_point; /* of a plane */
+};
+
+/* Computes all outputs of channel m, whose plane is given; y is the first of them, of one byte each. */
+typedef void qcgen_dsp_plane_outputs(const void *own, const int16_t *plane, void *y, int32_t m);
+
+/* Copies channels whose first elements are x[0] and, of two, x[second]. */
+static QCGEN_INLINE void qcgen_dsp_copy_to_planes_s8(
+    const struct qcgen_dsp_copied *c, const int8_t *x, int32_t second, int16_t *planes)
+{
+    int16_t *to = planes + c->first;
+    int32_t rows = c->rows;
+
+    do {
+        int32_t columns = c->columns;
+
+        do {
+            QCGEN_UNROLLED
+            for (int32_t i = 0; i < c->copies; i++) {
+                if (c->together > 1) {
+                    to[c->elements] = x[second];
+                }
+                *to++ = *x;
+                x += c->channels;
+                QCGEN_FENCE; /* else the compiler joins stores of halves by more instructions */
+            }
+            columns -= c->copies;
+        } while (columns != 0);
+        to += c->pitch - c->columns;
+        rows--;
+    } while (rows != 0);
+}
+
+/* Copies and computes all channels. */
+static QCGEN_INLINE void qcgen_dsp_by_planes_s8(const void *own, const struct qcgen_dsp_copied *c,
+    qcgen_dsp_plane_outputs *outputs, const int8_t *x, void *y, int16_t *planes)
+{
+    for (int32_t i = 0; i < c->together * c->elements; i++) {
+        planes[i] = (int16_t)c->zero_point;
+    }
+    for (int32_t m = 0; m < c->channels; m += c->together) {
+        const int32_t second = c->together > 1 && m + 1 < c->channels; /* of an odd number the last is copied twice */
+
+        qcgen_dsp_copy_to_planes_s8(c, x + m, second, planes);
+        for (int32_t i = 0; i <= second; i++) {
+            outputs(own, planes + i * c->elements, (int8_t *)y + m + i, m + i);
+        }
     }
 }

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context, LayerField, Struct, own
+from qcgen.ir.context import Context, Struct, own
 from qcgen.ir.plan import C_BYTES
 from qcgen.ir.program import Conv, ConvGeometry, Operator
 from qcgen.ir.types import DType
@@ -25,7 +25,7 @@ from qcgen.kernels.fast_output import output_constants
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting, SizesPrice
 from qcgen.kernels.packing import Packed, pack
 from qcgen.kernels.reasons import why_all_outside, why_no_depthwise, why_taps, why_wraps
-from qcgen.kernels.text import Described, described
+from qcgen.kernels.text import Described, described, x_kind
 from qcgen.kernels.windows import Images, PlaneAxis, beyond_taps, first_taps, images, plane_axes
 
 MAX_PLANE = 400  # elements of 16 bits, which the C function has on its stack where the arena has no room for them
@@ -33,6 +33,9 @@ PLANE_TAPS = 9  # whose words registers hold besides what loops need
 MAX_COPIES = 3, 4  # of the bodies of the loops that fill a row of the plane, and that compute a row of outputs
 
 ELEMENT_BYTES, WORD_BYTES = 2, 4  # of a plane, whose elements are loaded in pairs
+
+COPY_OPERATIONS = 62  # of copying channels to planes
+PLANE_OVERHEAD, PLANE_PRODUCT, PLANE_OUTPUT = 42, 2.2, 4  # of a channel, a product with its share of loads, a code
 
 ELEMENT_COST = 4  # instructions more for an element of the image,
 CHANNEL_COST = 70  # and for each channel, whose weights are packed
@@ -48,88 +51,45 @@ MAX_TAPS = 64
 ROWS_OVERHEAD, ROWS_GROUP, ROWS_OUTPUT, ROWS_GUARDED = 20, 12, 10, 5  # operations of all, some, one, and of its tie
 
 
-@dataclass(frozen=True)
-class PlaneProduct:
-    """``sum`` = the product with a word of weights by the primitive ``by``, plus ``addend``."""
-
-    sum: str
-    by: tuple[int, int] | None  # halves of both words, None for whole ones
-    weight: int  # the number of the word
-    addend: str
-
-
-@dataclass(frozen=True)
-class PlaneLoad:
-    """Two elements of a row, or the lower one alone if no product takes the other, and their products."""
-
-    index: int  # in the plane, from the first window's first
-    is_pair: bool
-    products: tuple[PlaneProduct, ...]
-
-
-@dataclass(frozen=True)
-class PlaneSizes:
-    """Where the C of a function for layers of several sizes has them, and what is the same in all.
-
-    ``channels``, ``rows`` and ``columns`` of the image, ``out_rows`` and ``out_columns``; ``first``: where the image
-    begins in the plane, whose rows are ``pitch`` apart; ``zero_point`` is that of x, ``scale`` what weights are times.
-    """
-
-    channels: LayerField
-    rows: LayerField
-    columns: LayerField
-    out_rows: LayerField
-    out_columns: LayerField
-    first: LayerField
-    zero_point: LayerField
-    scale: LayerField
-    plane: int  # elements
-    is_double: bool  # two channels are copied at the same time
-    in_arena: bool  # the planes are scratch memory, not on the stack
-    pitch: int
-    copies: range  # of the body of the loop that fills a row
-    row_step: int  # from a window to the next below
-    column_step: int  # to the first on the right that the loop over columns has not computed
-    sums: tuple[str, ...]  # of the outputs in the body of this loop
-    loads: tuple[PlaneLoad, ...]  # what they are summed from
+def _plane_struct(sizes: Sequence[ConvGeometry], weights: Constants, kept: KeptOutput) -> Struct:
+    """How the function for layers of these sizes, all of which can share it (``_can_share``), sums a plane's rows."""
+    height, width = plane_axes(sizes[0])
+    kernel, outputs = _kernel(sizes), _outputs_together(sizes)
+    numbers = {
+        "pitch": _pitch(sizes),
+        "kernel_rows": height.kernel,
+        "kernel_columns": width.kernel,
+        "row_stride": height.stride,
+        "column_stride": width.stride,
+        "column_dilation": 1,
+        "weight_bits": 8 * C_BYTES[weights.c_type],
+        "words": len(kernel.words),
+        "even_pairs": kernel.even_pairs,
+        "odd_pairs": kernel.odd_pairs,
+        "lone": kernel.lone,
+        "together": outputs,
+        "on_stack": int(kept.keeps_own),
+    }
+    return Struct("dsp_planes", (), numbers, own={"channels": own("channels"), "out_columns": own("out_columns")})
 
 
-def _plane_sizes(sizes: Sequence[ConvGeometry], free_bytes: int) -> PlaneSizes:
-    """What the function shows for layers of these sizes, of which all can share it (``_can_share``).
-
-    ``free_bytes``: bytes of the arena that are free while they run; planes lie there if one fits, else on the stack.
-    """
-    axes = [plane_axes(g) for g in sizes]
-    height, width = axes[0]
-    pitch = _pitch(sizes)
-    copies = _copies(MAX_COPIES[0], [width.input for _, width in axes])
-    outputs = _outputs_together(sizes)
-    plane = _elements(sizes)
-    in_arena = ELEMENT_BYTES * plane <= free_bytes
-    return PlaneSizes(
-        channels=own("channels"),
-        rows=own("rows"),
-        columns=own("columns"),
-        out_rows=own("out_rows"),
-        out_columns=own("out_columns"),
-        first=own("first"),
-        zero_point=own("zero_point"),
-        scale=own("scale"),
-        plane=plane,
-        is_double=2 * plane <= (free_bytes // ELEMENT_BYTES if in_arena else MAX_PLANE),
-        in_arena=in_arena,
-        pitch=pitch,
-        copies=range(copies),
-        row_step=height.stride * pitch,
-        column_step=outputs * width.stride,
-        sums=tuple(f"sum{output}" for output in range(outputs)),
-        loads=tuple(_loads(sizes, pitch)),
-    )
+def _copied_struct(sizes: Sequence[ConvGeometry], free_bytes: int) -> Struct:
+    """How it copies channels: two at the same time if the arena, or the stack, has room for two planes."""
+    elements = _elements(sizes)
+    room = free_bytes // ELEMENT_BYTES if _in_arena(sizes, free_bytes) else MAX_PLANE
+    numbers = {
+        "together": 2 if 2 * elements <= room else 1,
+        "copies": _copies(MAX_COPIES[0], [plane_axes(g)[1].input for g in sizes]),
+        "elements": elements,
+        "pitch": _pitch(sizes),
+    }
+    own_numbers = {name: own(name) for name in ("channels", "rows", "columns", "first", "zero_point")}
+    return Struct("dsp_copied", (), numbers, own=own_numbers)
 
 
-def _planes_of(sizes: PlaneSizes) -> Scratch:
-    """The memory of the planes, wherever it is."""
-    return Scratch(ELEMENT_BYTES * sizes.plane * (2 if sizes.is_double else 1), WORD_BYTES)
+def _in_arena(sizes: Sequence[ConvGeometry], free_bytes: int) -> bool:
+    """Whether planes lie in the arena, so many bytes of which are free while the layers run; else on the stack."""
+    return ELEMENT_BYTES * _elements(sizes) <= free_bytes
 
 
 def _plane_numbers(g: ConvGeometry, sizes: Sequence[ConvGeometry], zero_point: int, scale: int) -> dict[str, int]:
@@ -185,35 +145,6 @@ def _kernel(sizes: Sequence[ConvGeometry]) -> KernelWords:
     return kernel_words(height, replace(width, output=_outputs_together(sizes)))
 
 
-def _loads(sizes: Sequence[ConvGeometry], pitch: int) -> Iterator[PlaneLoad]:
-    """Row by row of the kernel, word by word, each with its products for all outputs."""
-    height, width = plane_axes(sizes[0])
-    kernel, started = _kernel(sizes), set[str]()
-    for row in range(height.kernel):
-        words: dict[int, list[tuple[str, tuple[int, int] | None, int]]] = {}
-        for output in range(_outputs_together(sizes)):
-            for word, by, weight in kernel.products(row, output * width.stride):
-                words.setdefault(word, []).append((f"sum{output}", by, weight))
-        for word, found in sorted(words.items()):
-            products = []
-            for name, by, weight in found:
-                products.append(PlaneProduct(name, by, weight, name if name in started else "bias"))
-                started.add(name)
-            is_pair = any(by is None or by[0] for _, by, _ in found)
-            yield PlaneLoad(row * pitch + 2 * word, is_pair, tuple(products))
-
-
-def _plane_words(sizes: Sequence[ConvGeometry]) -> tuple[tuple[int, int, int | None], ...]:
-    """The words of weights: number, taps in the lower and in the upper half."""
-    _, width = plane_axes(sizes[0])
-    found = []
-    for number, (low, high) in enumerate(_kernel(sizes).words):
-        assert low is not None, "the lower half of a word of a kernel without dilation is a tap"
-        place = None if high is None else high[0] * width.kernel + high[1]
-        found.append((number, low[0] * width.kernel + low[1], place))
-    return tuple(found)
-
-
 def _more_instructions(g: ConvGeometry, sizes: Sequence[ConvGeometry]) -> float:
     """What copying takes, and loops without copies of their bodies; infinite if the layers cannot share."""
     if not _can_share(sizes):
@@ -234,12 +165,12 @@ class DepthwiseDirectContext(Context):
     images: Images
     kept: KeptOutput
     y_type: str  # of C
-    weight_type: str  # of C
+    x_kind: str  # how the names of functions end that read x
     channel_weights: int  # elements of the table that a channel has
-    layer: Struct | None
+    layer: Struct  # of several sizes: how the rows of planes are summed,
+    copied: Struct | None  # to which channels are copied first,
+    on_stack: int  # and how many elements of planes are on the stack
     outputs: str  # the library's function for a row of outputs, "" for that of depthwise_rows
-    words: tuple[tuple[int, int, int | None], ...]  # of layers of several sizes: number, taps in both halves
-    sizes: PlaneSizes | None  # of such layers, whose channels are copied first
 
 
 def why_not(op: Operator, setting: Setting) -> str | None:
@@ -372,12 +303,12 @@ def context_of(
         images=images(g),
         kept=kept,
         y_type=op.y.dtype.c,
-        weight_type=weights.c_type,
+        x_kind=x_kind(op),
         channel_weights=weights.values.size // g.out_channels,
         layer=Struct("dsp_depthwise_layer", (), {name: number for name, number in numbers.items() if number}),
+        copied=None,
+        on_stack=0,
         outputs=outputs,
-        words=(),
-        sizes=None,
     )
 
 
@@ -415,30 +346,42 @@ def _written(width: PlaneAxis, turns: int) -> int:
 def _prepare_plane(op: Conv, setting: Setting) -> Prepared:
     """The function of layers of several sizes; planes on its stack or as scratch; weights [channels][taps]."""
     g, packed = op.geometry, _pack(op, setting)
-    weights, sizes = unpaired(packed), _plane_sizes(setting.sizes, setting.free_bytes)
+    weights, sizes, in_arena = unpaired(packed), setting.sizes, _in_arena(setting.sizes, setting.free_bytes)
+    copied = _copied_struct(sizes, setting.free_bytes)
+    elements = copied.numbers["together"] * copied.numbers["elements"]
+    planes = Scratch(ELEMENT_BYTES * elements, WORD_BYTES)
+    kept = kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False))
     context = DepthwiseDirectContext(
         conv=described(op),
         images=Images(0, 0),
-        kept=kept_output(packed.epilogue.output, replace(dsp_output(op, packed), is_exact_alone=False)),
+        kept=kept,
         y_type=op.y.dtype.c,
-        weight_type=weights.c_type,
+        x_kind=x_kind(op),
         channel_weights=prod(g.kernel),
-        layer=None,
+        layer=_plane_struct(sizes, weights, kept),
+        copied=copied,
+        on_stack=0 if in_arena else elements,
         outputs="",
-        words=_plane_words(setting.sizes),
-        sizes=sizes,
     )
-    planes = _planes_of(sizes)
     constants = (weights, bias_table(packed), *output_constants(packed))
     return Prepared(
         constants,
         context,
-        (planes,) if sizes.in_arena else (),
+        (planes,) if in_arena else (),
         certified(op, packed),
         access=channel_by_channel(op, setting, plane(g).reshape(1, -1), gathers=True),
-        sizes=_plane_numbers(g, setting.sizes, op.x_zero_point, 2**packed.bits),
-        stack_bytes=0 if sizes.in_arena else planes.bytes,
+        sizes=_plane_numbers(g, sizes, op.x_zero_point, 2**packed.bits),
+        stack_bytes=0 if in_arena else planes.bytes,
+        folded={"dsp_planes_channel_by_taps": _plane_operations(sizes), "dsp_by_planes": COPY_OPERATIONS},
     )
+
+
+def _plane_operations(sizes: Sequence[ConvGeometry]) -> float:
+    """What the library's function for a channel becomes: the products and codes of outputs that are summed together."""
+    height, width = plane_axes(sizes[0])
+    kernel, outputs = _kernel(sizes), range(_outputs_together(sizes))
+    products = height.kernel * sum(len(kernel.products(0, output * width.stride)) for output in outputs)
+    return PLANE_OVERHEAD + PLANE_PRODUCT * products + PLANE_OUTPUT * len(outputs)
 
 
 def _steps(height: PlaneAxis, width: PlaneAxis) -> Iterator[tuple[int | None, int]]:

@@ -100,9 +100,17 @@ class KeptOutput(Context):
 
     output: Output
     dsp: FastOutput
-    keeps_own: bool  # the channel's multiplier
-    keeps_offset: bool  # the offset
     shared_offset: Number  # that of all channels, if it is kept
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether the channel's multiplier is kept."""
+        return self.dsp.is_fast and self.output.multiplier is None
+
+    @property
+    def keeps_offset(self) -> bool:
+        """Whether the offset is."""
+        return self.keeps_own and self.output.offset is None
 
 
 def dsp_output(op: Conv, packed: Packed) -> FastOutput:
@@ -141,11 +149,10 @@ def parameter_text(packed: Packed, role: str) -> str:
 
 def kept_output(output: Output, dsp: FastOutput) -> KeptOutput:
     """What stays in registers where one channel is computed after the other."""
-    keeps_own = dsp.is_fast and output.multiplier is None
-    shared_offset = output.offset if keeps_own and not dsp.has_windows and not dsp.bare else None
-    if shared_offset is not None:
-        output = replace(output, offset=None)
-    return KeptOutput(output, dsp, keeps_own, keeps_own and output.offset is None, shared_offset)
+    keeps_offset = dsp.is_fast and output.multiplier is None and not dsp.has_windows and not dsp.bare
+    if not keeps_offset or output.offset is None:
+        return KeptOutput(output, dsp, None)
+    return KeptOutput(replace(output, offset=None), dsp, output.offset)
 
 
 def pack_finely(op: Conv, setting: Setting, pairs: int, *, whole_weights: bool = False) -> Packed:

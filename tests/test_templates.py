@@ -283,9 +283,9 @@ def test_a_template_follows_attributes_that_their_types_have(kernel: Kernel):
 
 
 def test_an_attribute_that_its_type_does_not_have_is_found():
-    [dense] = [kernel for kernel in KERNELS if kernel.name == "arm_dsp/dense"]
-    ast = environment().parse("{{ sizes.rows.coloms }}{{ sizes.rows.columns }}{{ y.row }}{{ output.kind }}")
-    assert unknown_attributes(dense.context, ast) == ["sizes.rows.coloms", "y.row"]
+    [conv] = [kernel for kernel in KERNELS if kernel.name == "arm_mve/conv"]
+    ast = environment().parse("{{ found.struct.arays }}{{ found.struct.arrays }}{{ blocks.row }}{{ mve.rare }}")
+    assert unknown_attributes(conv.context, ast) == ["found.struct.arays", "blocks.row"]
 
 
 @every_kernel

@@ -17,7 +17,7 @@
  */
 #include "float16.h"
 
-#if FLOAT16_HEADER_ID != 0xe93fc6d5
+#if FLOAT16_HEADER_ID != 0x71b2d6b2
 #error "float16.h was not generated together with this file"
 #endif
 
@@ -514,6 +514,50 @@ static FLOAT16_INLINE void float16_fp_conv_float(const struct float16_fp_conv *l
     }
 }
 
+/* Images of float, and where their means go: elements from one to the next. */
+struct float16_float_mean {
+    int32_t batch, channels, pixels;
+    int32_t sums;  /* of a channel side by side: 1 or 4 */
+    int32_t width; /* pixels of a row that comes alone */
+    int32_t x_image, x_channel, y_image, y_channel;
+    int32_t size[4], step[4]; /* of axes of pixels, the outermost first */
+};
+
+/* A pixel of a channel. */
+static FLOAT16_INLINE float float16_float_means_pixel(const struct float16_float_mean *layer, const float *x, int32_t i)
+{
+    const int32_t *const size = layer->size, *const step = layer->step;
+    const int32_t row = i / size[3], plane = row / size[2];
+
+    return x[plane / size[1] * step[0] + plane % size[1] * step[1] + row % size[2] * step[2] + i % size[3] * step[3]];
+}
+
+/* The mean of each channel in onnxruntime's order: one pixel after the other, or four sums side by side. */
+static FLOAT16_INLINE void float16_float_means(const struct float16_float_mean *layer, const float *x, float *y)
+{
+    const int32_t pixels = layer->pixels, fours = layer->sums == 4 ? pixels / 4 * 4 : 0;
+
+    for (int32_t n = 0; n < layer->batch; n++) {
+        for (int32_t c = 0; c < layer->channels; c++) {
+            const float *const from = x + (n * layer->x_image + c * layer->x_channel);
+            float sum0 = 0.0f, sum1 = 0.0f, sum2 = 0.0f, sum3 = 0.0f;
+            float sum;
+
+            for (int32_t i = 0; i < fours; i += 4) {
+                sum0 += float16_float_means_pixel(layer, from, i);
+                sum1 += float16_float_means_pixel(layer, from, i + 1);
+                sum2 += float16_float_means_pixel(layer, from, i + 2);
+                sum3 += float16_float_means_pixel(layer, from, i + 3);
+            }
+            sum = (sum0 + sum2) + (sum1 + sum3);
+            for (int32_t i = fours; i < pixels; i++) {
+                sum += float16_float_means_pixel(layer, from, i);
+            }
+            y[n * layer->y_image + c * layer->y_channel] = sum / (float)pixels;
+        }
+    }
+}
+
 /* x to float32: Cast from float16 to float. */
 FLOAT16_CODE_ATTR static void float16_x_to_float32(const uint16_t *restrict x, float *restrict y)
 {
@@ -600,36 +644,15 @@ FLOAT16_CODE_ATTR static void float16_y(const float *x, float *y)
     }
 }
 
-/* float16_mean: the mean of a channel, added up in onnxruntime's order: four sums side by side. */
-FLOAT16_CODE_ATTR static float float16_mean_mean(const float *x)
-{
-    enum { PIXELS = 25, FOURS = PIXELS / 4 * 4, X_PIXEL = 4 };
-    float sum0 = 0.0f, sum1 = 0.0f, sum2 = 0.0f, sum3 = 0.0f;
-    float sum;
-
-    for (int32_t i = 0; i < FOURS; i += 4) {
-        sum0 += x[(i) * X_PIXEL];
-        sum1 += x[(i + 1) * X_PIXEL];
-        sum2 += x[(i + 2) * X_PIXEL];
-        sum3 += x[(i + 3) * X_PIXEL];
-    }
-    sum = (sum0 + sum2) + (sum1 + sum3);
-    for (int32_t i = FOURS; i < PIXELS; i++) {
-        sum += x[(i) * X_PIXEL];
-    }
-    return sum / (float)PIXELS;
-}
-
-/* mean: GlobalAveragePool of 25 pixels. */
+/* mean: GlobalAveragePool. Of 25 pixels, added up in onnxruntime's order: four sums side by side. */
 FLOAT16_CODE_ATTR static void float16_mean(const float *restrict x, float *restrict y)
 {
-    enum { BATCH = 1, CHANNELS = 4, X_IMAGE = 100, X_CHANNEL = 1, Y_IMAGE = 4, Y_CHANNEL = 1 };
+    FLOAT16_CONST_ATTR static const struct float16_float_mean layer = {
+        .batch = 1, .channels = 4, .pixels = 25, .x_image = 100, .x_channel = 1, .y_image = 4, .y_channel = 1,
+        .sums = 4, .size = { 25, 1, 1, 1 }, .step = { 4, 0, 0, 0 },
+    };
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            y[n * Y_IMAGE + c * Y_CHANNEL] = float16_mean_mean(&x[n * X_IMAGE + c * X_CHANNEL]);
-        }
-    }
+    float16_float_means(&layer, x, y);
 }
 
 /* z: Cast from float to double. */

@@ -17,7 +17,7 @@
  */
 
 /* float16.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT16_HEADER_ID 0xe93fc6d5
+#define FLOAT16_HEADER_ID 0x71b2d6b2
 
 /* What is in an image can be traced by these. */
 #define FLOAT16_QCGEN_VERSION "0.1.0"

@@ -13,7 +13,7 @@
  */
 #include "float_sums.h"
 
-#if FLOAT_SUMS_HEADER_ID != 0x9e797085
+#if FLOAT_SUMS_HEADER_ID != 0x53a1c683
 #error "float_sums.h was not generated together with this file"
 #endif
 
@@ -41,6 +41,12 @@ struct float_sums_arena_behind {
 /* Yours to define: where functions go; those that are always inlined are where they are called. */
 #ifndef FLOAT_SUMS_CODE_ATTR
 #define FLOAT_SUMS_CODE_ATTR /* for example __attribute__((section(".itcm"))) */
+#endif
+
+#if defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FLOAT_SUMS_INLINE inline __attribute__((always_inline)) /* steps of loops, which gcc -Os would call */
+#else
+#define FLOAT_SUMS_INLINE FLOAT_SUMS_CODE_ATTR inline
 #endif
 
 /* The sum of `count` numbers `step` apart, the first at `place` in its tensor, in onnxruntime's order: from the first
@@ -108,26 +114,58 @@ FLOAT_SUMS_CODE_ATTR static float float_sums_float_sum_in_fours(const float *x, 
     return sum;
 }
 
+/* Rows of float: elements of one, its `step` from one to the next, and rows that are added up. */
+struct float_sums_float_rows {
+    int32_t length, step, rows, row_step;
+    uint32_t places; /* in their tensor from one row to the next, or 0 where that does not matter */
+};
+
+/* The sum of rows, the first at `place` in its tensor, in onnxruntime's order. */
+static FLOAT_SUMS_INLINE float float_sums_float_sum_of_eights(
+    const struct float_sums_float_rows *layer, const float *x, uint32_t place)
+{
+    float sum = float_sums_float_sum_in_eights(x, layer->step, layer->length, place);
+
+    for (int32_t row = 1; row < layer->rows; row++) {
+        place += layer->places;
+        sum += float_sums_float_sum_in_eights(x + row * layer->row_step, layer->step, layer->length, place);
+    }
+    return sum;
+}
+
+/* The same of rows that are added up in fours. */
+static FLOAT_SUMS_INLINE float float_sums_float_sum_of_fours(const struct float_sums_float_rows *layer, const float *x)
+{
+    float sum = float_sums_float_sum_in_fours(x, layer->step, layer->length);
+
+    for (int32_t row = 1; row < layer->rows; row++) {
+        sum += float_sums_float_sum_in_fours(x + row * layer->row_step, layer->step, layer->length);
+    }
+    return sum;
+}
+
 /* means: ReduceMean over axis 3, in onnxruntime's order. */
 FLOAT_SUMS_CODE_ATTR static void float_sums_means(const float *restrict x, float *restrict y)
 {
-    enum { LENGTH = 11, STEP = 1 };
     enum { COUNT = 42, X_STEP = 11 };
+    FLOAT_SUMS_CONST_ATTR static const struct float_sums_float_rows layer = {
+        .length = 11, .step = 1, .rows = 1, .row_step = 1, .places = 462,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const uint32_t place = (uint32_t)(&y[i] - y) * LENGTH; /* of the row in x */
-
-        y[i] = float_sums_float_sum_in_eights(&x[i * X_STEP], STEP, LENGTH, place) / 11.0f;
+        y[i] = float_sums_float_sum_of_eights(&layer, &x[i * X_STEP], (uint32_t)(&y[i] - y) * 11) / 11.0f;
     }
 }
 
 /* y: ReduceSum over axis 1, in onnxruntime's order. */
 FLOAT_SUMS_CODE_ATTR static void float_sums_y(const float *restrict x, float *restrict y)
 {
-    enum { LENGTH = 7, STEP = 3 };
     enum {
         COUNT_0 = 2, X_STEP_0 = 21, Y_STEP_0 = 3,
         COUNT = 3
+    };
+    FLOAT_SUMS_CONST_ATTR static const struct float_sums_float_rows layer = {
+        .length = 7, .step = 3, .rows = 1, .row_step = 1, .places = 0,
     };
 
     for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
@@ -135,7 +173,7 @@ FLOAT_SUMS_CODE_ATTR static void float_sums_y(const float *restrict x, float *re
         float *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = float_sums_float_sum_in_fours(&x_run[i], STEP, LENGTH);
+            y_run[i] = float_sums_float_sum_of_fours(&layer, &x_run[i]);
         }
     }
 }

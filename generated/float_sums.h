@@ -17,7 +17,7 @@
  */
 
 /* float_sums.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_SUMS_HEADER_ID 0x9e797085
+#define FLOAT_SUMS_HEADER_ID 0x53a1c683
 
 /* What is in an image can be traced by these. */
 #define FLOAT_SUMS_QCGEN_VERSION "0.1.0"

@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x7bff0ab9
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x7ac3d65a
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -331,6 +331,44 @@ static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_wsums_add_u8_s32(int32_
     sums[0] = of_a;
 }
 
+/* Images of float, and where their means go: elements from one to the next. */
+struct mean_of_float_rows_float_mean {
+    int32_t batch, channels, pixels;
+    int32_t sums;  /* of a channel side by side: 1 or 4 */
+    int32_t width; /* pixels of a row that comes alone */
+    int32_t x_image, x_channel, y_image, y_channel;
+    int32_t size[4], step[4]; /* of axes of pixels, the outermost first */
+};
+
+/* Of an image whose rows come one by one: each call adds one, the last one divides. `sums` end with the number of
+   pixels that were added. */
+static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_float_means_of_rows(
+    const struct mean_of_float_rows_float_mean *layer, const float *x, float *y, float *sums)
+{
+    const int32_t channels = layer->channels, pixels = layer->pixels, fours = layer->sums == 4 ? pixels / 4 * 4 : 0;
+    int32_t pixel = (int32_t)sums[layer->sums * channels];
+
+    for (int32_t i = 0; i < layer->width; i++) {
+        float *const sum = pixel < fours ? sums + pixel % 4 * channels : sums;
+
+        for (int32_t c = 0; c < channels; c++) {
+            sum[c] += x[i * channels + c];
+        }
+        pixel++;
+        if (pixel == fours) {
+            for (int32_t c = 0; c < channels; c++) {
+                sums[c] = (sums[c] + sums[2 * channels + c]) + (sums[channels + c] + sums[3 * channels + c]);
+            }
+        }
+    }
+    sums[layer->sums * channels] = (float)pixel;
+    if (pixel == pixels) {
+        for (int32_t c = 0; c < channels; c++) {
+            y[c * layer->y_channel] = sums[c] / (float)pixels;
+        }
+    }
+}
+
 /*
  * quantize: DynamicQuantizeLinear. y[0] is the smallest number of x, y[1] the largest; 0 counts as one of them, NaN
  * does not.
@@ -485,34 +523,16 @@ MEAN_OF_FLOAT_ROWS_NOINLINE static void mean_of_float_rows_relu(const int32_t *x
     }
 }
 
-/*
- * mean: GlobalAveragePool of 60 pixels, added up in onnxruntime's order: four sums side by side.
- * `sums` ends with the number of pixels that were added.
- */
-MEAN_OF_FLOAT_ROWS_CODE_ATTR static void mean_of_float_rows_mean(const float *x, float *y, float *sums)
+/* mean: GlobalAveragePool. Of 60 pixels, added up in onnxruntime's order: four sums side by side. */
+MEAN_OF_FLOAT_ROWS_CODE_ATTR static void mean_of_float_rows_mean(const float *restrict x, float *restrict y,
+    float *sums)
 {
-    enum { CHANNELS = 8, WIDTH = 5, PIXELS = 60, FOURS = PIXELS / 4 * 4, Y_CHANNEL = 1 };
-    int32_t pixel = (int32_t)sums[4 * CHANNELS];
+    MEAN_OF_FLOAT_ROWS_CONST_ATTR static const struct mean_of_float_rows_float_mean layer = {
+        .batch = 1, .channels = 8, .pixels = 60, .x_image = 480, .x_channel = 1, .y_image = 8, .y_channel = 1,
+        .sums = 4, .width = 5,
+    };
 
-    for (int32_t i = 0; i < WIDTH; i++) {
-        float *const sum = pixel < FOURS ? sums + pixel % 4 * CHANNELS : sums;
-
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            sum[c] += x[i * CHANNELS + c];
-        }
-        pixel++;
-        if (pixel == FOURS) {
-            for (int32_t c = 0; c < CHANNELS; c++) {
-                sums[c] = (sums[c] + sums[2 * CHANNELS + c]) + (sums[CHANNELS + c] + sums[3 * CHANNELS + c]);
-            }
-        }
-    }
-    sums[4 * CHANNELS] = (float)pixel;
-    if (pixel == PIXELS) {
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            y[c * Y_CHANNEL] = sums[c] / (float)PIXELS;
-        }
-    }
+    mean_of_float_rows_float_means_of_rows(&layer, x, y, sums);
 }
 
 /*

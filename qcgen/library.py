@@ -42,6 +42,7 @@ FILES = (
     "dsp_dense.h",
     "dsp_depthwise.h",
     "dsp_planes.h",
+    "means.h",
     "dsp_means.h",
     "dsp_plane_sums.h",
     "dsp_products.h",

@@ -287,3 +287,18 @@ def image_of(op: GlobalAveragePool, setting: Setting) -> MeanImage:
         y_image=y[0],
         y_channel=y[y_channel_axis],
     )
+
+
+def places_of(op: GlobalAveragePool, setting: Setting) -> dict[str, int]:
+    """The images and where their channels and means lie, as structs of the library have it."""
+    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
+    y_channel_axis = op.channel_axis if len(op.y.shape) == len(op.x.shape) else 1
+    return {
+        "batch": op.x.shape[0],
+        "channels": op.x.shape[op.channel_axis],
+        "pixels": op.pixels,
+        "x_image": x[0],
+        "x_channel": x[op.channel_axis],
+        "y_image": y[0],
+        "y_channel": y[y_channel_axis],
+    }

@@ -133,6 +133,36 @@ static float qcgen_float_sum_in_fours(const float *x, int32_t step, int32_t coun
     return sum;
 }
 
+/* Rows of float: elements of one, its `step` from one to the next, and rows that are added up. */
+struct qcgen_float_rows {
+    int32_t length, step, rows, row_step;
+    uint32_t places; /* in their tensor from one row to the next, or 0 where that does not matter */
+};
+
+/* The sum of rows, the first at `place` in its tensor, in onnxruntime's order. */
+static QCGEN_INLINE float qcgen_float_sum_of_eights(
+    const struct qcgen_float_rows *layer, const float *x, uint32_t place)
+{
+    float sum = qcgen_float_sum_in_eights(x, layer->step, layer->length, place);
+
+    for (int32_t row = 1; row < layer->rows; row++) {
+        place += layer->places;
+        sum += qcgen_float_sum_in_eights(x + row * layer->row_step, layer->step, layer->length, place);
+    }
+    return sum;
+}
+
+/* The same of rows that are added up in fours. */
+static QCGEN_INLINE float qcgen_float_sum_of_fours(const struct qcgen_float_rows *layer, const float *x)
+{
+    float sum = qcgen_float_sum_in_fours(x, layer->step, layer->length);
+
+    for (int32_t row = 1; row < layer->rows; row++) {
+        sum += qcgen_float_sum_in_fours(x + row * layer->row_step, layer->step, layer->length);
+    }
+    return sum;
+}
+
 /* The number whose IEEE 754 binary16 word this is; float32 has all of them. */
 static float qcgen_from_half(uint16_t half)
 {

@@ -14,13 +14,23 @@ import numpy as np
 
 from qcgen.errors import prove
 from qcgen.intervals import AccumulatorInterval, element_sums
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import GlobalAveragePool, Operator, Reduce, Requantize
+from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, kept_nest, loop_nest_of_one, step_along, strides
-from qcgen.kernels.pooling import ROW_BY_ROW, MeanImage, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.pooling import (
+    ROW_BY_ROW,
+    MeanImage,
+    image_of,
+    pixels_of,
+    places_of,
+    prepare_mean,
+    why_no_mean,
+)
+from qcgen.kernels.text import LibraryCall, library_call
 
 
 @dataclass(frozen=True)
@@ -82,24 +92,6 @@ def _starts_in_range(op: Reduce, epilogue: OutputStep, interval: AccumulatorInte
 REDUCE = Kernel("portable/reduce", ReduceContext, frozenset(), why_not_reduce, prepare_reduce)
 
 
-@dataclass(frozen=True)
-class FloatSumContext(Context):
-    """Sums or means of rows."""
-
-    template: ClassVar[str] = "kernels/portable/float_sum.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    types: Mapping[str, str]  # of C, behind the pointers of the loops
-    way: str  # how a row is added up: "eights" or "fours"
-    length: int  # of a row
-    step: int  # from one element of a row to the next
-    rows: int  # that become one element
-    row_step: int  # from one of these to the next
-    places: int  # from the place in x of one of these to that of the next
-    place: str  # where it matters where a row begins: "computed" or "table", else ""
-    count: int  # elements that become one
-
-
 def why_no_rows(op: Operator, setting: Setting) -> str | None:
     """Serves sums of float32 numbers in rows at equal distances, as the planner lays them."""
     if not isinstance(op, Reduce) or op.row is None:
@@ -125,20 +117,31 @@ def prepare_float_sum(op: Operator, setting: Setting) -> Prepared:
     steps = _steps(op, setting)
     assert steps is not None, "it has rows"
     length, rows = (prod(op.x.shape[axis] for axis in axes) for axes in (inner, outer))
-    place = "" if way == "fours" or length % 4 == 0 else "computed" if _is_row_major(op, setting.y) else "table"
-    context = FloatSumContext(
-        nest=kept_nest(op.x, op.y, op.axes, setting, ("place",) * (place == "table")),
-        types={"x": "const float", "y": "float", "place": "const uint8_t"},
-        way=way,
-        length=length,
-        step=steps[0],
-        rows=rows,
-        row_step=steps[1],
-        places=op.y.size * length,
-        place=place,
-        count=op.count,
+    has_place, is_even = way == "eights" and length % 4 != 0, _is_row_major(op, setting.y)
+    tables = (_places(op, setting.y),) if has_place and not is_even else ()
+    place = "0" if not has_place else f"(uint32_t)(&{{y}} - y) * {length}" if is_even else "{place}"
+    arguments = ["&layer", "&{x}", *([place] * (way == "eights"))]
+    mean = " / {count}" if op.kind == "mean" else ""
+    numbers = {"length": length, "step": steps[0], "rows": rows, "row_step": steps[1]}
+    numbers["places"] = op.y.size * length if has_place else 0
+    roles = tuple(table.role for table in tables)
+    types = {"x": "float", **dict.fromkeys(roles, "uint8_t"), "y": "float"}
+    context = elements(
+        op,
+        kept_nest(op.x, op.y, op.axes, setting, roles),
+        types,
+        f"qcgen_float_sum_of_{way}({', '.join(arguments)}){mean}",
+        what=f" over {_named(op.axes)}, in onnxruntime's order.",
+        tables=roles,
+        numbers={"count": float(op.count)},
+        layer=Struct("float_rows", (), numbers),
     )
-    return Prepared((_places(op, setting.y),) if place == "table" else (), context, (), Certificate())
+    return Prepared(tables, context, (), Certificate())
+
+
+def _named(axes: tuple[int, ...]) -> str:
+    """Axes in words."""
+    return f"ax{'i' if len(axes) == 1 else 'e'}s {', '.join(map(str, axes))}"
 
 
 def _is_row_major(op: Reduce, order: Order) -> bool:
@@ -159,7 +162,7 @@ def _places(op: Reduce, order: Order) -> Constants:
     return Constants("place", "uint8_t", places, "the place of each row in x, modulo 4.")
 
 
-FLOAT_SUM = Kernel("portable/float_sum", FloatSumContext, frozenset(), why_no_rows, prepare_float_sum)
+FLOAT_SUM = Kernel("portable/float_sum", Elements, frozenset(), why_no_rows, prepare_float_sum)
 
 
 FEWEST_LANES = 4
@@ -270,64 +273,63 @@ MEAN_OF_ROWS = Kernel(
 )
 
 
-@dataclass(frozen=True)
-class FloatMeanContext(Context):
-    """The mean of each channel."""
+def _rows(op: GlobalAveragePool, setting: Setting) -> int:
+    """The rows of an image."""
+    return op.x.shape[next(axis for axis in setting.xs[0][1:] if axis != op.channel_axis)]
 
-    template: ClassVar[str] = "kernels/portable/float_mean.c.jinja"
 
-    image: MeanImage
-    x_channel: int  # from one channel of x to the next, in elements
-    x_pixel: int | None  # from one pixel to the next; None where that is not the same everywhere
-    place: str  # then: where pixel i lies, in C
+PIXEL_AXES = 4
+"""Of a struct."""
 
 
 def why_not_float_mean(op: Operator, setting: Setting) -> str | None:
     """Serves every float global average pooling of a whole image."""
-    if isinstance(op, GlobalAveragePool) and op.requantize is not None:
+    reason = why_no_mean(op)
+    if reason is not None:
+        return reason
+    assert isinstance(op, GlobalAveragePool)
+    if op.requantize is not None:
         return "its numbers are codes"
-    return why_no_mean(op) or (ROW_BY_ROW if setting.in_rows else None)
+    if setting.in_rows:
+        return ROW_BY_ROW
+    return None if len(_pixel_axes(op, setting)) <= PIXEL_AXES else f"its pixels lie along more than {PIXEL_AXES} axes"
 
 
 def prepare_float_mean(op: Operator, setting: Setting) -> Prepared:
     """One pixel after the other; or four sums of every fourth, then what they add up to, then those that are left."""
     assert isinstance(op, GlobalAveragePool)
+    axes = _pixel_axes(op, setting)
+    sizes, steps = zip(*axes, *((1, 0),) * (PIXEL_AXES - len(axes)), strict=True)
+    return _float_means(op, setting, "float_means", arrays={"size": sizes, "step": steps})
+
+
+def _pixel_axes(op: GlobalAveragePool, setting: Setting) -> list[tuple[int, int]]:
+    """The sizes and steps of the axes of pixels, in the model's order; one axis if pixels lie at equal distances."""
     steps = strides(op.x.shape, setting.xs[0])
     axes = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis and op.x.shape[axis] > 1]
-    context = FloatMeanContext(
-        image=image_of(op, setting),
-        x_channel=steps[op.channel_axis],
-        x_pixel=(step := step_along(op.x.shape, setting.xs[0], axes)),
-        place=_place([(op.x.shape[axis], steps[axis]) for axis in axes]) if step is None else "",
-    )
-    return Prepared((), context, (), Certificate())
+    step = step_along(op.x.shape, setting.xs[0], axes)
+    return [(op.x.shape[axis], steps[axis]) for axis in axes] if step is None else [(op.pixels, step)]
 
 
-def _place(axes: list[tuple[int, int]]) -> str:
-    """Where pixel i lies, whose axes have these sizes and steps, the first one outermost."""
-    terms, below = [], 1
-    for number, (size, step) in enumerate(reversed(axes), 1):
-        along = f"i / {below}" if below > 1 else "i"
-        terms.append(f"{along} * {step}" if number == len(axes) else f"{along} % {size} * {step}")
-        below *= size
-    return " + ".join(reversed(terms))
+def _float_means(
+    op: GlobalAveragePool,
+    setting: Setting,
+    function: str,
+    more: Mapping[str, int] | None = None,
+    arrays: Mapping[str, tuple[int, ...]] | None = None,
+) -> Prepared:
+    """A call of the library's ``function`` for means in onnxruntime's order; ``more``, ``arrays``: of its struct."""
+    numbers = {**places_of(op, setting), "sums": op.sums, **(more or {})}
+    layer = Struct("float_mean", (), numbers, arrays=arrays or {})
+    parameters, arguments = "const float *restrict x, float *restrict y", ["x", "y"]
+    if setting.in_rows:
+        parameters, arguments = f"{parameters}, float *sums", [*arguments, "sums"]
+    how = "one pixel after the other" if op.sums == 1 else "four sums side by side"
+    what = f"Of {op.pixels} pixels, added up in onnxruntime's order: {how}."
+    return Prepared((), library_call(op, what, parameters, function, *arguments, layer=layer), (), Certificate())
 
 
-FLOAT_MEAN = Kernel("portable/float_mean", FloatMeanContext, frozenset(), why_not_float_mean, prepare_float_mean)
-
-
-@dataclass(frozen=True)
-class FloatMeanOfRowsContext(Context):
-    """The mean of each channel; sums and the number of pixels that were added lie in memory of the stream's."""
-
-    template: ClassVar[str] = "kernels/portable/float_mean_of_rows.c.jinja"
-
-    types: Mapping[str, str]  # of C, by "x" and "y"
-    channels: int  # of the image
-    pixels: int  # of the image
-    width: int  # pixels of a row
-    y_channel: int  # from one mean to the next, in elements
-    sum_count: int  # sums of each channel, side by side
+FLOAT_MEAN = Kernel("portable/float_mean", LibraryCall, frozenset(), why_not_float_mean, prepare_float_mean)
 
 
 def why_not_float_mean_of_rows(op: Operator, setting: Setting) -> str | None:
@@ -342,18 +344,9 @@ def why_not_float_mean_of_rows(op: Operator, setting: Setting) -> str | None:
 def prepare_float_mean_of_rows(op: Operator, setting: Setting) -> Prepared:
     """The operator is the whole one; its function takes a row, the output, and the sums."""
     assert isinstance(op, GlobalAveragePool)
-    rows = op.x.shape[next(axis for axis in setting.xs[0][1:] if axis != op.channel_axis)]
-    image = image_of(op, setting)
-    context = FloatMeanOfRowsContext(
-        image.types, image.channels, image.pixels, op.pixels // rows, image.y_channel, op.sums
-    )
-    return Prepared((), context, (), Certificate())
+    return _float_means(op, setting, "float_means_of_rows", {"width": op.pixels // _rows(op, setting)})
 
 
 FLOAT_MEAN_OF_ROWS = Kernel(
-    "portable/float_mean_of_rows",
-    FloatMeanOfRowsContext,
-    frozenset(),
-    why_not_float_mean_of_rows,
-    prepare_float_mean_of_rows,
+    "portable/float_mean_of_rows", LibraryCall, frozenset(), why_not_float_mean_of_rows, prepare_float_mean_of_rows
 )

@@ -13,7 +13,7 @@
  */
 #include "embedding.h"
 
-#if EMBEDDING_HEADER_ID != 0xdb67bb83
+#if EMBEDDING_HEADER_ID != 0x1d1272c3
 #error "embedding.h was not generated together with this file"
 #endif
 
@@ -78,19 +78,17 @@ EMBEDDING_NOINLINE static void embedding_n0_rows(const int64_t *restrict x, int8
     }
 }
 
-/* embedding_largest_largest: of 8 elements, from the first of them on. */
-EMBEDDING_CODE_ATTR static int8_t embedding_largest_largest(const int8_t *x)
+/* embedding_largest_group: the largest of 8 elements, from the first of them on. */
+EMBEDDING_CODE_ATTR static int8_t embedding_largest_group(const int8_t *x)
 {
     enum { COUNT = 8, X_STEP = 6 };
-    int8_t largest = x[0];
+    int8_t result = x[0];
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const int8_t element = x[i * X_STEP];
-
-        largest = element > largest ? element : largest;
+        result = x[i * X_STEP] > result ? x[i * X_STEP] : result;
     }
 
-    return largest;
+    return result;
 }
 
 /* largest: ReduceMax over axis 1. */
@@ -99,7 +97,7 @@ EMBEDDING_NOINLINE static void embedding_largest(const int8_t *restrict x, int8_
     enum { COUNT = 6 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = embedding_largest_largest(&x[i]);
+        y[i] = embedding_largest_group(&x[i]);
     }
 }
 

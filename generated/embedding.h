@@ -17,7 +17,7 @@
  */
 
 /* embedding.c has the same id, a hash of both files: it does not compile with another header. */
-#define EMBEDDING_HEADER_ID 0xdb67bb83
+#define EMBEDDING_HEADER_ID 0x1d1272c3
 
 /* What is in an image can be traced by these. */
 #define EMBEDDING_QCGEN_VERSION "0.1.0"

@@ -27,7 +27,7 @@
  */
 #include "reductions.h"
 
-#if REDUCTIONS_HEADER_ID != 0x7c13fdc2
+#if REDUCTIONS_HEADER_ID != 0x185aa024
 #error "reductions.h was not generated together with this file"
 #endif
 
@@ -94,17 +94,17 @@ REDUCTIONS_CODE_ATTR static int8_t reductions_mean_requantize(int32_t acc)
     return (int8_t)reductions_bounded(code, -128, 127);
 }
 
-/* reductions_mean_sum: of 6 elements, from the first of them on, less their zero points. */
-REDUCTIONS_CODE_ATTR static int32_t reductions_mean_sum(const int8_t *x)
+/* reductions_mean_group: the sum of 6 elements, from the first of them on, less their zero points. */
+REDUCTIONS_CODE_ATTR static int32_t reductions_mean_group(const int8_t *x)
 {
-    enum { COUNT = 6, X_STEP = 20, START = -24 };
-    int32_t sum = START;
+    enum { COUNT = 6, X_STEP = 20 };
+    int32_t result = -24;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        sum += x[i * X_STEP];
+        result += x[i * X_STEP];
     }
 
-    return sum;
+    return result;
 }
 
 /* mean: ReduceMean over axis 1. */
@@ -113,23 +113,21 @@ REDUCTIONS_NOINLINE static void reductions_mean(const int8_t *restrict x, int8_t
     enum { COUNT = 20 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = reductions_mean_requantize(reductions_mean_sum(&x[i]));
+        y[i] = reductions_mean_requantize(reductions_mean_group(&x[i]));
     }
 }
 
-/* reductions_largest_largest: of 6 elements, from the first of them on. */
-REDUCTIONS_CODE_ATTR static int8_t reductions_largest_largest(const int8_t *x)
+/* reductions_largest_group: the largest of 6 elements, from the first of them on. */
+REDUCTIONS_CODE_ATTR static int8_t reductions_largest_group(const int8_t *x)
 {
     enum { COUNT = 6, X_STEP = 20 };
-    int8_t largest = x[0];
+    int8_t result = x[0];
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const int8_t element = x[i * X_STEP];
-
-        largest = element > largest ? element : largest;
+        result = x[i * X_STEP] > result ? x[i * X_STEP] : result;
     }
 
-    return largest;
+    return result;
 }
 
 /* largest: ReduceMax over axis 1. */
@@ -138,7 +136,7 @@ REDUCTIONS_NOINLINE static void reductions_largest(const int8_t *restrict x, int
     enum { COUNT = 20 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = reductions_largest_largest(&x[i]);
+        y[i] = reductions_largest_group(&x[i]);
     }
 }
 
@@ -180,17 +178,17 @@ REDUCTIONS_CODE_ATTR static int8_t reductions_total_requantize(int32_t acc)
     return (int8_t)reductions_bounded(code, -128, 127);
 }
 
-/* reductions_total_sum: of 4 elements, from the first of them on, less their zero points. */
-REDUCTIONS_CODE_ATTR static int32_t reductions_total_sum(const int8_t *x)
+/* reductions_total_group: the sum of 4 elements, from the first of them on, less their zero points. */
+REDUCTIONS_CODE_ATTR static int32_t reductions_total_group(const int8_t *x)
 {
-    enum { COUNT = 4, X_STEP = 5, START = 36 };
-    int32_t sum = START;
+    enum { COUNT = 4, X_STEP = 5 };
+    int32_t result = 36;
 
     for (int32_t i = 0; i < COUNT; i++) {
-        sum += x[i * X_STEP];
+        result += x[i * X_STEP];
     }
 
-    return sum;
+    return result;
 }
 
 /* total: ReduceSum over axis 2. */
@@ -206,7 +204,7 @@ REDUCTIONS_NOINLINE static void reductions_total(const int8_t *restrict x, int8_
         int8_t *const y_run = y + i0 * Y_STEP_0;
 
         for (int32_t i = 0; i < COUNT; i++) {
-            y_run[i] = reductions_total_requantize(reductions_total_sum(&x_run[i]));
+            y_run[i] = reductions_total_requantize(reductions_total_group(&x_run[i]));
         }
     }
 }

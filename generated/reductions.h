@@ -17,7 +17,7 @@
  */
 
 /* reductions.c has the same id, a hash of both files: it does not compile with another header. */
-#define REDUCTIONS_HEADER_ID 0x7c13fdc2
+#define REDUCTIONS_HEADER_ID 0x185aa024
 
 /* What is in an image can be traced by these. */
 #define REDUCTIONS_QCGEN_VERSION "0.1.0"

@@ -13,7 +13,8 @@ from qcgen.kernels.loop_nest import LoopNest
 
 @dataclass(frozen=True)
 class Elements(Context):
-    """The node's C function. Texts are C with blanks: {a} is the element of operand a, or the table with that role.
+    """The node's C function. Texts are C with blanks: {a} is the element of operand a, or the table with that role, and
+    {symbol} the function's name.
 
     Names of the library in them begin with qcgen_ and QCGEN_, as in the library.
     """

@@ -146,7 +146,8 @@ def _filled_in(
     """C with its blanks filled in, which are places of elements, numbers or tables, and with a model's prefix."""
     tables = names["tables"]
     written = {name: literal(names.get(name, value)) for name, value in numbers.items()}
-    return named(_GIVEN.sub(r"\1", text.format(**{**tables, **written, **(places or {})})), names["prefix"])
+    blanks = {**tables, **written, **(places or {})}
+    return named(_GIVEN.sub(r"\1", text.format(symbol=names["symbol"], **blanks)), names["prefix"])
 
 
 def filled(template: str, context: Mapping[str, object]) -> str:

@@ -35,16 +35,32 @@ from qcgen.kernels.text import LibraryCall, library_call
 
 @dataclass(frozen=True)
 class ReduceContext(Context):
-    """Sums, means, largest and smallest elements, norms along any axes."""
+    """Sums, means, largest and smallest elements, norms along any axes. Texts are C with blanks."""
 
     template: ClassVar[str] = "kernels/portable/reduce.c.jinja"
 
-    nest: LoopNest  # the loops over the elements of y
+    loops: Elements  # over the elements of y
     group: LoopNest  # the loops over the elements of x that become one
-    types: Mapping[str, str]  # of C, by "x" and "y"
-    count: int  # elements that become one
-    start: int  # of a sum of codes
+    group_what: str  # what becomes of them, in words
+    x_type: str  # of C
+    group_type: str  # of what they become
+    before: str  # these loops
+    inside: str  # of them
+    behind: str  # them
     output: Output | None  # None: the largest or the smallest element, or float32
+
+
+FLOATS = {
+    "sum": ("sum", "0.0f", "result += {x};", "result"),
+    "mean": ("mean", "0.0f", "result += {x};", "result / {count}"),
+    "product": ("product", "1.0f", "result *= {x};", "result"),
+    "l1": ("norm", "0.0f", "result += fabsf({x});", "result"),
+    "squares": ("norm", "0.0f", "result += qcgen_rounded({x} * {x});", "result"),
+    "l2": ("norm", "0.0f", "result += qcgen_rounded({x} * {x});", "sqrtf(result)"),
+    "max": ("largest", "x[0]", "result = {x} > result ? {x} : result;", "result"),
+    "min": ("smallest", "x[0]", "result = {x} < result ? {x} : result;", "result"),
+}
+"""In words, and in C where it starts, what each element does, and what becomes of it: codes have the last two, too."""
 
 
 def why_not_reduce(op: Operator, setting: Setting) -> str | None:
@@ -57,18 +73,61 @@ def why_not_reduce(op: Operator, setting: Setting) -> str | None:
 def prepare_reduce(op: Operator, setting: Setting) -> Prepared:
     """One element of y after the other, in the order of its memory."""
     assert isinstance(op, Reduce)
-    epilogue = None if op.requantize is None else _requantized(op, op.requantize, setting)
-    context = ReduceContext(
-        nest=kept_nest(op.x, op.y, op.axes, setting),
-        group=loop_nest_of_one((op.x.shape[axis], strides(op.x.shape, setting.xs[0])[axis]) for axis in op.axes),
-        types={"x": op.x.dtype.c, "y": op.y.dtype.c},
-        count=op.count,
-        start=0 if epilogue is None else int(epilogue.addend[0]) - op.count * (op.x.zero_point or 0),
-        output=None if epilogue is None else epilogue.output,
+    what = f" over {_named(op.axes)}."
+    if op.requantize is not None:
+        step = _requantized(op, op.requantize, setting)
+        start = int(step.addend[0]) - op.count * (op.x.zero_point or 0)
+        return Prepared(
+            step.constants, _sum_of_codes(op, op.axes, setting, start, step.output, what), (), step.certificate
+        )
+    word, begin, each, end = FLOATS[op.kind]
+    group_what = f"the {word} of {op.count} element{'s' * (op.count > 1)}, from the first of them on"
+    group = (group_what, op.y.dtype.c, begin, each, end)
+    return Prepared(
+        (),
+        _reduced(op, op.axes, setting, what, group, "{symbol}_group(&{x})", {"count": float(op.count)}),
+        (),
+        Certificate(),
     )
-    if epilogue is None:
-        return Prepared((), context, (), Certificate())
-    return Prepared(epilogue.constants, context, (), epilogue.certificate)
+
+
+def _sum_of_codes(
+    op: Reduce | GlobalAveragePool, axes: tuple[int, ...], setting: Setting, start: int, output: Output, what: str
+) -> ReduceContext:
+    """The context of sums that ``start`` so, which the output step makes codes."""
+    count = prod(op.x.shape[axis] for axis in axes)
+    group_what = f"the sum of {count} element{'s' * (count > 1)}, from the first of them on, less their zero points"
+    channel = ", 0" if output.is_per_channel else ""
+    stored = f"{{symbol}}_requantize({{symbol}}_group(&{{x}}){channel})"
+    group = (group_what, "int32_t", "{start}", "result += {x};", "result")
+    return _reduced(op, axes, setting, what, group, stored, {"start": start}, output)
+
+
+def _reduced(
+    op: Reduce | GlobalAveragePool,
+    axes: tuple[int, ...],
+    setting: Setting,
+    what: str,
+    group: tuple[str, str, str, str, str],
+    stored: str,
+    numbers: Mapping[str, float],
+    output: Output | None = None,
+) -> ReduceContext:
+    """The context; ``group``: what becomes of elements in words, its type, its start, step and end."""
+    group_what, group_type, start, step, end = group
+    types = {"x": op.x.dtype.c, "y": op.y.dtype.c}
+    nest = kept_nest(op.x, op.y, axes, setting)
+    return ReduceContext(
+        loops=elements(op, nest, types, stored, what=what, is_apart=True, numbers=numbers),
+        group=loop_nest_of_one((op.x.shape[axis], strides(op.x.shape, setting.xs[0])[axis]) for axis in axes),
+        group_what=group_what,
+        x_type=op.x.dtype.c,
+        group_type=group_type,
+        before=f"{group_type} result = {start};",
+        inside=step,
+        behind=f"return {end};",
+        output=output,
+    )
 
 
 def _requantized(op: Reduce, requantize: Requantize, setting: Setting) -> OutputStep:

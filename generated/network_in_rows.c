@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0xcf6603b3
+#if NETWORK_IN_ROWS_HEADER_ID != 0x445ae8c3
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -236,6 +236,38 @@ static NETWORK_IN_ROWS_INLINE void network_in_rows_wsums_add_u8_s32(int32_t bloc
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
+}
+
+/* Images whose channels lie side by side, and where their means go: elements from one to the next. */
+struct network_in_rows_code_means {
+    int32_t batch, channels, pixels, x_image, x_channel, y_image, y_channel;
+    int32_t start; /* of a sum */
+    int32_t width; /* pixels of a row that comes alone */
+};
+
+/* Stores what becomes of a sum at some distance from y. */
+typedef void network_in_rows_code_means_store(int32_t sum, void *y, int32_t at);
+
+/* An image whose rows come one by one: each call adds one, the last one divides. `sums` end with the number of rows. */
+static NETWORK_IN_ROWS_INLINE void network_in_rows_code_means_of_rows_s8(const struct network_in_rows_code_means *layer,
+    const int8_t *x, void *y, int32_t *sums, network_in_rows_code_means_store *store)
+{
+    const int32_t channels = layer->channels, rows = layer->pixels / layer->width;
+
+    for (int32_t c = 0; c < channels; c++) {
+        int32_t sum = sums[c];
+
+        for (int32_t i = 0; i < layer->width; i++) {
+            sum += x[i * channels + c];
+        }
+        sums[c] = sum;
+    }
+    sums[channels]++;
+    if (sums[channels] == rows) {
+        for (int32_t c = 0; c < channels; c++) {
+            store(layer->start + sums[c], y, c * layer->y_channel);
+        }
+    }
 }
 
 /* network_in_rows_stem: weights [3 channels][3 rows][3 columns][2 input channels]. */
@@ -511,26 +543,21 @@ NETWORK_IN_ROWS_CODE_ATTR static int8_t network_in_rows_y_requantize(int32_t acc
     return (int8_t)network_in_rows_bounded(code, -128, 127);
 }
 
-/* y: QLinearGlobalAveragePool of 48 pixels. `sums` ends with the number of rows that were added. */
+/* network_in_rows_y: stores the code of a sum. */
+static NETWORK_IN_ROWS_INLINE void network_in_rows_y_store(int32_t sum, void *y, int32_t at)
+{
+    ((int8_t *)y)[at] = network_in_rows_y_requantize(sum);
+}
+
+/* y: QLinearGlobalAveragePool of 48 pixels. */
 NETWORK_IN_ROWS_NOINLINE static void network_in_rows_y(const int8_t *x, int8_t *y, int32_t *sums)
 {
-    enum { CHANNELS = 4, WIDTH = 4, ROWS = 12, Y_CHANNEL = 1 };
-    const int32_t START = (-336); /* no enumerator: an int may have 16 bits */
+    NETWORK_IN_ROWS_CONST_ATTR static const struct network_in_rows_code_means layer = {
+        .batch = 1, .channels = 4, .pixels = 48, .x_image = 192, .x_channel = 1, .y_image = 4, .y_channel = 1,
+        .start = -336, .width = 4,
+    };
 
-    for (int32_t c = 0; c < CHANNELS; c++) {
-        int32_t sum = sums[c];
-
-        for (int32_t i = 0; i < WIDTH; i++) {
-            sum += x[i * CHANNELS + c];
-        }
-        sums[c] = sum;
-    }
-    sums[CHANNELS]++;
-    if (sums[CHANNELS] == ROWS) {
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            y[c * Y_CHANNEL] = network_in_rows_y_requantize((START + sums[c]));
-        }
-    }
+    network_in_rows_code_means_of_rows_s8(&layer, x, y, sums, network_in_rows_y_store);
 }
 
 /*

@@ -17,7 +17,7 @@
  */
 
 /* network_in_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_IN_ROWS_HEADER_ID 0xcf6603b3
+#define NETWORK_IN_ROWS_HEADER_ID 0x445ae8c3
 
 /* What is in an image can be traced by these. */
 #define NETWORK_IN_ROWS_QCGEN_VERSION "0.1.0"

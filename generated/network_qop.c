@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0x0d8605d5
+#if NETWORK_QOP_HEADER_ID != 0xcb1259c3
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -777,26 +777,26 @@ NETWORK_QOP_CODE_ATTR static int8_t network_qop_mean_requantize(int32_t acc)
     return (int8_t)network_qop_bounded(code, -128, 127);
 }
 
-/* mean: QLinearGlobalAveragePool of 16 pixels. */
-NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict image, int8_t *restrict y)
+/* network_qop_mean_group: the sum of 16 elements, from the first of them on, less their zero points. */
+NETWORK_QOP_CODE_ATTR static int32_t network_qop_mean_group(const int8_t *x)
 {
     enum { COUNT = 16, X_STEP = 3 };
-    enum {
-        BATCH = 1, CHANNELS = 3,
-        X_IMAGE = 48, X_CHANNEL = 1, Y_IMAGE = 3, Y_CHANNEL = 1
-    };
-    const int32_t START = 320; /* no enumerator: an int may have 16 bits */
+    int32_t result = 320;
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t c = 0; c < CHANNELS; c++) {
-            const int8_t *const x = image + (n * X_IMAGE + c * X_CHANNEL);
-            int32_t sum = START;
+    for (int32_t i = 0; i < COUNT; i++) {
+        result += x[i * X_STEP];
+    }
 
-            for (int32_t i = 0; i < COUNT; i++) {
-                sum += x[i * X_STEP];
-            }
-            y[n * Y_IMAGE + c * Y_CHANNEL] = network_qop_mean_requantize(sum);
-        }
+    return result;
+}
+
+/* mean: QLinearGlobalAveragePool of 16 pixels. */
+NETWORK_QOP_NOINLINE static void network_qop_mean(const int8_t *restrict x, int8_t *restrict y)
+{
+    enum { COUNT = 3 };
+
+    for (int32_t i = 0; i < COUNT; i++) {
+        y[i] = network_qop_mean_requantize(network_qop_mean_group(&x[i]));
     }
 }
 

@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x1a734541
+#if NETWORK_TFLITE_HEADER_ID != 0x0c7b4b30
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -98,6 +98,12 @@ typedef char network_tflite_right_shift_is_arithmetic[((-1) >> 1) == -1 ? 1 : -1
 static NETWORK_TFLITE_INLINE int32_t network_tflite_bounded(int32_t value, int32_t low, int32_t high)
 {
     return value < low ? low : value > high ? high : value;
+}
+
+/* The smaller of two numbers. */
+static NETWORK_TFLITE_INLINE int32_t network_tflite_smaller(int32_t a, int32_t b)
+{
+    return a > b ? b : a;
 }
 
 /*
@@ -366,6 +372,59 @@ static NETWORK_TFLITE_INLINE void network_tflite_integer_softmax_s8(
     }
 }
 
+/* Images whose channels lie side by side, and where their means go: elements from one to the next. */
+struct network_tflite_code_means {
+    int32_t batch, channels, pixels, x_image, x_channel, y_image, y_channel;
+    int32_t start; /* of a sum */
+    int32_t width; /* pixels of a row that comes alone */
+};
+
+/* Stores what becomes of a sum at some distance from y. */
+typedef void network_tflite_code_means_store(int32_t sum, void *y, int32_t at);
+
+/* Adds up a few channels, which lie side by side, over all pixels. On its own the loop keeps its sums in registers. */
+static NETWORK_TFLITE_NOINLINE void network_tflite_code_means_add_s8(
+    const int8_t *restrict pixel, int32_t pixels, int32_t channels, int32_t lanes, int32_t *restrict sums)
+{
+    for (int32_t i = 0; i < pixels; i++) {
+        NETWORK_TFLITE_UNROLLED
+        for (int32_t j = 0; j < lanes; j++) {
+            sums[j] += pixel[j];
+        }
+        pixel += channels;
+    }
+}
+
+/* Channels that lie side by side. The last ones end with the pixel: some may be computed a second time. */
+static NETWORK_TFLITE_INLINE void network_tflite_code_means_of_lanes_s8(const struct network_tflite_code_means *layer,
+    const int8_t *x, void *y, int32_t lanes, int32_t *sums, network_tflite_code_means_store *store)
+{
+    const int32_t channels = layer->channels;
+
+    for (int32_t n = 0; n < layer->batch; n++) {
+        for (int32_t lane = 0; lane < channels; lane += lanes) {
+            const int32_t c = channels % lanes ? network_tflite_smaller(lane, channels - lanes) : lane;
+
+            for (int32_t j = 0; j < lanes; j++) {
+                sums[j] = layer->start;
+            }
+            network_tflite_code_means_add_s8(x + (n * layer->x_image + c), layer->pixels, channels, lanes, sums);
+            for (int32_t j = 0; j < lanes; j++) {
+                store(sums[j], y, n * layer->y_image + (c + j) * layer->y_channel);
+            }
+        }
+    }
+}
+
+/* The same of up to 32 channels, of whose sums compilers make vectors. */
+static NETWORK_TFLITE_INLINE void network_tflite_code_means_by_vectors_s8(
+    const struct network_tflite_code_means *layer, const int8_t *x, void *y, network_tflite_code_means_store *store)
+{
+    int32_t sums[32];
+
+    network_tflite_code_means_of_lanes_s8(layer, x, y, network_tflite_smaller(layer->channels, 32), sums, store);
+}
+
 /* network_tflite_CONV_2D_0: weights [4 channels][3 rows][3 columns][2 input channels]. */
 NETWORK_TFLITE_CONST_ATTR static const int8_t network_tflite_CONV_2D_0_weights[4 * 18] = {
     -25,  -6,  27, -23,  45,  21,  15, 119,  29, -19, -11,  14, -40,   6, -33,  40, -18,  59,
@@ -466,39 +525,21 @@ NETWORK_TFLITE_CODE_ATTR static int8_t network_tflite_MEAN_1_requantize(int32_t 
     return (int8_t)network_tflite_bounded(code, -128, 127);
 }
 
-/* Adds up a few channels, which lie side by side, over all pixels. On its own the loop keeps its sums in registers. */
-NETWORK_TFLITE_NOINLINE static void network_tflite_MEAN_1_sums(const int8_t *restrict pixel, int32_t *restrict sums)
+/* network_tflite_MEAN_1: stores the code of a sum. */
+static NETWORK_TFLITE_INLINE void network_tflite_MEAN_1_store(int32_t sum, void *y, int32_t at)
 {
-    enum { CHANNELS = 4, LANES = 4, PIXELS = 16 };
-
-    for (int32_t i = 0; i < PIXELS; i++) {
-        NETWORK_TFLITE_UNROLLED
-        for (int32_t j = 0; j < LANES; j++) {
-            sums[j] += pixel[j];
-        }
-        pixel += CHANNELS;
-    }
+    ((int8_t *)y)[at] = network_tflite_MEAN_1_requantize(sum);
 }
 
 /* MEAN_1: MEAN of 16 pixels. */
-NETWORK_TFLITE_NOINLINE static void network_tflite_MEAN_1(const int8_t *restrict x, int8_t *restrict y)
+NETWORK_TFLITE_NOINLINE static void network_tflite_MEAN_1(const int8_t *x, int8_t *y)
 {
-    enum { BATCH = 1, CHANNELS = 4, LANES = 4, X_IMAGE = 64, Y_IMAGE = 4, Y_CHANNEL = 1 };
-    const int32_t START = 2046; /* no enumerator: an int may have 16 bits */
+    NETWORK_TFLITE_CONST_ATTR static const struct network_tflite_code_means layer = {
+        .batch = 1, .channels = 4, .pixels = 16, .x_image = 64, .x_channel = 1, .y_image = 4, .y_channel = 1,
+        .start = 2046,
+    };
 
-    for (int32_t n = 0; n < BATCH; n++) {
-        for (int32_t c = 0; c < CHANNELS; c += LANES) {
-            int32_t sums[LANES];
-
-            for (int32_t j = 0; j < LANES; j++) {
-                sums[j] = START;
-            }
-            network_tflite_MEAN_1_sums(x + (n * X_IMAGE + c), sums);
-            for (int32_t j = 0; j < LANES; j++) {
-                y[n * Y_IMAGE + (c + j) * Y_CHANNEL] = network_tflite_MEAN_1_requantize(sums[j]);
-            }
-        }
-    }
+    network_tflite_code_means_by_vectors_s8(&layer, x, y, network_tflite_MEAN_1_store);
 }
 
 /* network_tflite_FULLY_CONNECTED_2: weights [3 channels][1 column][4 input channels]. */

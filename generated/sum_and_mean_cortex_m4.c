@@ -23,7 +23,7 @@
  */
 #include "sum_and_mean_cortex_m4.h"
 
-#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0xde9b9790
+#if SUM_AND_MEAN_CORTEX_M4_HEADER_ID != 0x8062db9e
 #error "sum_and_mean_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -200,13 +200,15 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE int32_t sum_and_mean_cortex_m4_dsp_saturate
 #endif
 }
 
-/* Images whose channels lie side by side, and where their means go, in elements; `start` is that of a sum. */
-struct sum_and_mean_cortex_m4_dsp_means {
-    int32_t batch, channels, pixels, x_image, y_image, y_channel, start;
+/* Images whose channels lie side by side, and where their means go: elements from one to the next. */
+struct sum_and_mean_cortex_m4_code_means {
+    int32_t batch, channels, pixels, x_image, x_channel, y_image, y_channel;
+    int32_t start; /* of a sum */
+    int32_t width; /* pixels of a row that comes alone */
 };
 
 /* Stores what becomes of a sum at some distance from y. */
-typedef void sum_and_mean_cortex_m4_dsp_means_store(int32_t sum, void *y, int32_t at);
+typedef void sum_and_mean_cortex_m4_code_means_store(int32_t sum, void *y, int32_t at);
 
 /* Widens four channels of a pixel and adds them in pairs. */
 static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_pixel_s8(const int8_t *pixel, int32_t *even,
@@ -244,8 +246,8 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_add_s
 
 /* The means of each channel of each image. The last four end with the pixel: some may be computed a second time. */
 static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_dsp_means_s8(
-    const struct sum_and_mean_cortex_m4_dsp_means *layer, const int8_t *x, void *y,
-    sum_and_mean_cortex_m4_dsp_means_store *store)
+    const struct sum_and_mean_cortex_m4_code_means *layer, const int8_t *x, void *y,
+    sum_and_mean_cortex_m4_code_means_store *store)
 {
     const int32_t channels = layer->channels, last = (layer->pixels - 1) % 256 + 1;
 
@@ -520,8 +522,9 @@ static SUM_AND_MEAN_CORTEX_M4_INLINE void sum_and_mean_cortex_m4_y_store(int32_t
 /* y: QLinearGlobalAveragePool of 35 pixels. */
 SUM_AND_MEAN_CORTEX_M4_CODE_ATTR static void sum_and_mean_cortex_m4_y(const int8_t *x, int8_t *y)
 {
-    SUM_AND_MEAN_CORTEX_M4_CONST_ATTR static const struct sum_and_mean_cortex_m4_dsp_means layer = {
-        .batch = 1, .channels = 6, .pixels = 35, .x_image = 210, .y_image = 6, .y_channel = 1, .start = 700,
+    SUM_AND_MEAN_CORTEX_M4_CONST_ATTR static const struct sum_and_mean_cortex_m4_code_means layer = {
+        .batch = 1, .channels = 6, .pixels = 35, .x_image = 210, .x_channel = 1, .y_image = 6, .y_channel = 1,
+        .start = 700,
     };
 
     sum_and_mean_cortex_m4_dsp_means_s8(&layer, x, y, sum_and_mean_cortex_m4_y_store);

@@ -19,7 +19,7 @@
  */
 
 /* sum_and_mean_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0xde9b9790
+#define SUM_AND_MEAN_CORTEX_M4_HEADER_ID 0x8062db9e
 
 /* What is in an image can be traced by these. */
 #define SUM_AND_MEAN_CORTEX_M4_QCGEN_VERSION "0.1.0"

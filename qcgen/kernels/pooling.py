@@ -15,11 +15,11 @@ from qcgen.errors import prove
 from qcgen.intervals import INT32_MAX, AccumulatorInterval
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
-from qcgen.ir.program import ConvGeometry, GlobalAveragePool, MaxPool, Operator, Requantize, RoundOnce, Tensor
+from qcgen.ir.program import ConvGeometry, GlobalAveragePool, MaxPool, Operator, RoundOnce, Tensor
 from qcgen.ir.types import DType, Layout
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize, prepare_round_once
 from qcgen.kernels.kernel import Constants, Prepared, Setting, number
-from qcgen.kernels.loop_nest import LoopNest, loop_nest_of_one, pixel_stride, strides
+from qcgen.kernels.loop_nest import loop_nest_of_one, pixel_stride, strides
 from qcgen.kernels.windows import Axis, any_at_border, any_inside, axes, images, output_steps
 
 Numbers = TypeVar("Numbers", int, tuple[int, ...])
@@ -181,25 +181,25 @@ def _taps(spatial: tuple[Axis, ...]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class MeanImage(Context):
-    """The image and where means go, in elements."""
+class MeansCall(Context):
+    """What computes means of images of codes."""
 
-    types: Mapping[str, str]  # of C, by "x" and "y"
-    batch: int  # images
-    channels: int  # of an image
-    pixels: int  # of an image
-    x_image: int  # from one image to the next
-    y_image: int  # the same of y
-    y_channel: int  # from one mean to the next
+    function: str  # of the library
+    means: Struct  # of it
+    y_type: str  # of C
+    in_rows: bool  # rows come one by one, and the function gets their sums so far
+    stands_alone: bool  # the function is not inlined
 
 
 @dataclass(frozen=True)
-class Pixels:
-    """How pixels lie: ``is_row`` if one after the other, channels last; ``nest`` through those of a channel."""
+class MeansContext(Context):
+    """Means of images of codes, by a function of the library."""
 
-    is_row: bool
-    channel_step: int
-    nest: LoopNest
+    template: ClassVar[str] = "kernels/means.c.jinja"
+
+    call: MeansCall
+    output: Output
+    x_type: str  # of C
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,10 @@ def why_no_mean(op: Operator) -> str | None:
     return None if isinstance(op, GlobalAveragePool) else f"{op.op_type} is not a mean of whole images"
 
 
-def prepare_mean(op: GlobalAveragePool, requantize: Requantize | RoundOnce, setting: Setting) -> Mean:
+def prepare_mean(op: GlobalAveragePool, setting: Setting) -> Mean:
     """The output step of means of codes, with its certificate."""
+    requantize = op.requantize
+    assert requantize is not None, "its numbers are codes"
     interval = _interval_of(op)
     scale = "x_scale / (pixels * y_scale)"
     if isinstance(requantize, RoundOnce):
@@ -263,30 +265,44 @@ def _interval_of(op: GlobalAveragePool) -> AccumulatorInterval:
     return AccumulatorInterval(lo, hi, False)
 
 
-def pixels_of(op: GlobalAveragePool, setting: Setting) -> Pixels:
-    """The loop nest over the pixels of a channel in the order of x's memory."""
+def are_lanes(op: GlobalAveragePool, setting: Setting) -> bool:
+    """Whether the channels of a pixel lie side by side, and pixels one after the other."""
     x = strides(op.x.shape, setting.xs[0])
     averaged = [axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis]
-    found = loop_nest_of_one(((op.x.shape[axis], x[axis]) for axis in averaged), depth=2)
+    pixels = loop_nest_of_one((op.x.shape[axis], x[axis]) for axis in averaged)
     channels, step = op.x.shape[op.channel_axis], x[op.channel_axis]
     # Behind a Transpose channels may lie side by side and pixels further apart, with those of other images between.
     is_row = channels > 1 and step == 1 and pixel_stride(op.x.shape, setting.xs[0], averaged) in (1, channels)
-    return Pixels(is_row and not found.outer, step, found)
+    return is_row and not pixels.outer
 
 
-def image_of(op: GlobalAveragePool, setting: Setting) -> MeanImage:
-    """The image and where means go."""
-    x, y = strides(op.x.shape, setting.xs[0]), strides(op.y.shape, setting.y)
-    y_channel_axis = op.channel_axis if len(op.y.shape) == len(op.x.shape) else 1
-    return MeanImage(
-        types={"x": op.x.dtype.c, "y": op.y.dtype.c},
-        batch=op.x.shape[0],
-        channels=op.x.shape[op.channel_axis],
-        pixels=op.pixels,
-        x_image=x[0],
-        y_image=y[0],
-        y_channel=y[y_channel_axis],
+def means_call(op: GlobalAveragePool, setting: Setting, function: str, mean: Mean, width: int = 0) -> MeansCall:
+    """By a ``function`` of the library, whose name ends with the type that it reads.
+
+    ``width``: of rows that come one by one.
+    """
+    numbers = {**places_of(op, setting), "start": mean.start} | ({"width": width} if width else {})
+    return MeansCall(
+        function=f"{function}_{KINDS[op.x.dtype]}",
+        means=Struct("code_means", (), numbers),
+        y_type=op.y.dtype.c,
+        in_rows=setting.in_rows,
+        stands_alone=function.startswith("code_"),
     )
+
+
+def prepare_means(
+    op: GlobalAveragePool,
+    setting: Setting,
+    function: str,
+    *,
+    width: int = 0,
+    operations: Mapping[str, float] | None = None,
+) -> Prepared:
+    """Means of codes by such a function; ``operations``: those that functions become."""
+    mean = prepare_mean(op, setting)
+    context = MeansContext(means_call(op, setting, function, mean, width), mean.output, op.x.dtype.c)
+    return Prepared(mean.constants, context, (), mean.certificate, folded=operations or {})
 
 
 def places_of(op: GlobalAveragePool, setting: Setting) -> dict[str, int]:

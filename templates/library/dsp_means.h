@@ -4,14 +4,7 @@
 #include "compiler.h"
 #include "dsp.h"
 #include "integers.h"
-
-/* Images whose channels lie side by side, and where their means go, in elements; `start` is that of a sum. */
-struct qcgen_dsp_means {
-    int32_t batch, channels, pixels, x_image, y_image, y_channel, start;
-};
-
-/* Stores what becomes of a sum at some distance from y. */
-typedef void qcgen_dsp_means_store(int32_t sum, void *y, int32_t at);
+#include "means.h"
 
 /* Widens four channels of a pixel and adds them in pairs. */
 static QCGEN_INLINE void qcgen_dsp_means_pixel_s8(const int8_t *pixel, int32_t *even, int32_t *odd)
@@ -48,7 +41,7 @@ static QCGEN_INLINE void qcgen_dsp_means_add_s8(
 
 /* The means of each channel of each image. The last four end with the pixel: some may be computed a second time. */
 static QCGEN_INLINE void qcgen_dsp_means_s8(
-    const struct qcgen_dsp_means *layer, const int8_t *x, void *y, qcgen_dsp_means_store *store)
+    const struct qcgen_code_means *layer, const int8_t *x, void *y, qcgen_code_means_store *store)
 {
     const int32_t channels = layer->channels, last = (layer->pixels - 1) % 256 + 1;
 

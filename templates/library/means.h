@@ -1,7 +1,92 @@
-/* Means of images of float. */
+/* Means of images: of int8_t, functions for uint8_t, int16_t and uint16_t have u8, s16 and u16 for s8; and of float. */
 #pragma once
 #include <stdint.h>
 #include "compiler.h"
+#include "integers.h"
+
+/* Images whose channels lie side by side, and where their means go: elements from one to the next. */
+struct qcgen_code_means {
+    int32_t batch, channels, pixels, x_image, x_channel, y_image, y_channel;
+    int32_t start; /* of a sum */
+    int32_t width; /* pixels of a row that comes alone */
+};
+
+/* Stores what becomes of a sum at some distance from y. */
+typedef void qcgen_code_means_store(int32_t sum, void *y, int32_t at);
+
+/* Adds up a few channels, which lie side by side, over all pixels. On its own the loop keeps its sums in registers. */
+static QCGEN_NOINLINE void qcgen_code_means_add_s8(
+    const int8_t *restrict pixel, int32_t pixels, int32_t channels, int32_t lanes, int32_t *restrict sums)
+{
+    for (int32_t i = 0; i < pixels; i++) {
+        QCGEN_UNROLLED
+        for (int32_t j = 0; j < lanes; j++) {
+            sums[j] += pixel[j];
+        }
+        pixel += channels;
+    }
+}
+
+/* Channels that lie side by side. The last ones end with the pixel: some may be computed a second time. */
+static QCGEN_INLINE void qcgen_code_means_of_lanes_s8(const struct qcgen_code_means *layer, const int8_t *x, void *y,
+    int32_t lanes, int32_t *sums, qcgen_code_means_store *store)
+{
+    const int32_t channels = layer->channels;
+
+    for (int32_t n = 0; n < layer->batch; n++) {
+        for (int32_t lane = 0; lane < channels; lane += lanes) {
+            const int32_t c = channels % lanes ? qcgen_smaller(lane, channels - lanes) : lane;
+
+            for (int32_t j = 0; j < lanes; j++) {
+                sums[j] = layer->start;
+            }
+            qcgen_code_means_add_s8(x + (n * layer->x_image + c), layer->pixels, channels, lanes, sums);
+            for (int32_t j = 0; j < lanes; j++) {
+                store(sums[j], y, n * layer->y_image + (c + j) * layer->y_channel);
+            }
+        }
+    }
+}
+
+/* The same of four channels at a time: every core has registers for their sums. */
+static QCGEN_INLINE void qcgen_code_means_by_fours_s8(
+    const struct qcgen_code_means *layer, const int8_t *x, void *y, qcgen_code_means_store *store)
+{
+    int32_t sums[4];
+
+    qcgen_code_means_of_lanes_s8(layer, x, y, 4, sums, store);
+}
+
+/* The same of up to 32 channels, of whose sums compilers make vectors. */
+static QCGEN_INLINE void qcgen_code_means_by_vectors_s8(
+    const struct qcgen_code_means *layer, const int8_t *x, void *y, qcgen_code_means_store *store)
+{
+    int32_t sums[32];
+
+    qcgen_code_means_of_lanes_s8(layer, x, y, qcgen_smaller(layer->channels, 32), sums, store);
+}
+
+/* An image whose rows come one by one: each call adds one, the last one divides. `sums` end with the number of rows. */
+static QCGEN_INLINE void qcgen_code_means_of_rows_s8(
+    const struct qcgen_code_means *layer, const int8_t *x, void *y, int32_t *sums, qcgen_code_means_store *store)
+{
+    const int32_t channels = layer->channels, rows = layer->pixels / layer->width;
+
+    for (int32_t c = 0; c < channels; c++) {
+        int32_t sum = sums[c];
+
+        for (int32_t i = 0; i < layer->width; i++) {
+            sum += x[i * channels + c];
+        }
+        sums[c] = sum;
+    }
+    sums[channels]++;
+    if (sums[channels] == rows) {
+        for (int32_t c = 0; c < channels; c++) {
+            store(layer->start + sums[c], y, c * layer->y_channel);
+        }
+    }
+}
 
 /* Images of float, and where their means go: elements from one to the next. */
 struct qcgen_float_mean {

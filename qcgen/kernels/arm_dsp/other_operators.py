@@ -14,12 +14,10 @@ import numpy as np
 
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import GlobalAveragePool, Int64s, IntegerLstm, MatMul, Operator, QuantizedBinary, RoundOnce
-from qcgen.ir.types import DType
 from qcgen.kernels.binary import binary_nest, kind_of, prepare_binary, why_no_binary
-from qcgen.kernels.epilogue import Output
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.pooling import ROW_BY_ROW, image_of, pixels_of, prepare_mean, why_no_mean
+from qcgen.kernels.pooling import ROW_BY_ROW, MeansContext, are_lanes, prepare_means, why_no_mean
 from qcgen.kernels.products import CodeProduct, prepare_product, tile_operations, why_no_packed_product
 from qcgen.kernels.reasons import CHANNELS_APART
 from qcgen.kernels.text import LibraryCall
@@ -145,19 +143,6 @@ QUAD = 4  # channels in a word
 MEANS_OPERATIONS = 95.0  # that the library's function becomes
 
 
-@dataclass(frozen=True)
-class GlobalAveragePoolContext(Context):
-    """The means of four channels at a time."""
-
-    template: ClassVar[str] = "kernels/arm_dsp/global_average_pool.c.jinja"
-
-    layer: Struct
-    output: Output
-    x_kind: str  # how the names of functions end that read x
-    x_type: str  # of C
-    y_type: str  # of C
-
-
 def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
     """Serves codes whose channels lie side by side, four or more."""
     reason = why_no_mean(op)
@@ -170,7 +155,7 @@ def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
         return "activations have 16 bits"
     if setting.in_rows:
         return ROW_BY_ROW
-    if not pixels_of(op, setting).is_row:
+    if not are_lanes(op, setting):
         return CHANNELS_APART
     channels = op.x.shape[op.channel_axis]
     return None if channels >= QUAD else f"{channels} channels do not fill a word"
@@ -179,24 +164,12 @@ def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
 def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
     """The sums and the output step, without scratch for sums."""
     assert isinstance(op, GlobalAveragePool)
-    assert op.requantize is not None, "float32 is refused"
-    mean = prepare_mean(op, op.requantize, setting)
-    image = image_of(op, setting)
-    places = ("batch", "channels", "pixels", "x_image", "y_image", "y_channel")
-    numbers = {name: getattr(image, name) for name in places} | {"start": mean.start}
-    context = GlobalAveragePoolContext(
-        layer=Struct("dsp_means", (), numbers),
-        output=mean.output,
-        x_kind="u8" if op.x.dtype is DType.UINT8 else "s8",
-        x_type=op.x.dtype.c,
-        y_type=op.y.dtype.c,
-    )
-    return Prepared(mean.constants, context, (), mean.certificate, folded={"dsp_means": MEANS_OPERATIONS})
+    return prepare_means(op, setting, "dsp_means", operations={"dsp_means": MEANS_OPERATIONS})
 
 
 GLOBAL_AVERAGE_POOL = Kernel(
     "arm_dsp/global_average_pool",
-    GlobalAveragePoolContext,
+    MeansContext,
     frozenset({"dsp"}),
     why_not_global_average_pool,
     prepare_global_average_pool,

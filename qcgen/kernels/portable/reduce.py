@@ -22,12 +22,15 @@ from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
 from qcgen.kernels.loop_nest import LoopNest, kept_nest, loop_nest_of_one, step_along, strides
 from qcgen.kernels.pooling import (
+    MAX_AXES,
     ROW_BY_ROW,
-    MeanImage,
-    image_of,
-    pixels_of,
+    MeansCall,
+    MeansContext,
+    are_lanes,
+    means_call,
     places_of,
     prepare_mean,
+    prepare_means,
     why_no_mean,
 )
 from qcgen.kernels.text import LibraryCall, library_call
@@ -234,14 +237,9 @@ class GlobalAveragePoolContext(Context):
 
     template: ClassVar[str] = "kernels/portable/global_average_pool.c.jinja"
 
-    image: MeanImage
-    x_channel: int  # from one channel of x to the next, in elements
-    pixels_nest: LoopNest  # the loops over the pixels of a channel
-    channels_last: bool  # channels lie side by side, not fewer than those whose sums fit in registers
-    lanes: int  # channels whose sums are in registers
-    is_ragged: bool  # the number of channels is not a multiple of that
-    start: int  # of a sum
-    output: Output
+    has_lanes: bool  # channels lie side by side, not fewer than those whose sums fit in registers
+    lanes: MeansCall
+    others: ReduceContext
 
 
 def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
@@ -252,23 +250,15 @@ def why_not_global_average_pool(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare_global_average_pool(op: Operator, setting: Setting) -> Prepared:
-    """Channels last: several at a time. Else one channel after the other."""
+    """Channels last: as many sums as registers hold, or vectors on the host. Else channel by channel."""
     assert isinstance(op, GlobalAveragePool)
-    assert op.requantize is not None, "its numbers are codes"
-    pixels = pixels_of(op, setting)
-    mean = prepare_mean(op, op.requantize, setting)
-    channels = op.x.shape[op.channel_axis]
-    # As many sums as registers hold; on the host compilers make vectors of an unrolled loop.
-    lanes = min(channels, FEWEST_LANES if setting.target.is_small else 32)
+    mean = prepare_mean(op, setting)
+    function = "code_means_by_fours" if setting.target.is_small else "code_means_by_vectors"
+    axes = tuple(axis for axis in range(1, len(op.x.shape)) if axis != op.channel_axis)
     context = GlobalAveragePoolContext(
-        image=image_of(op, setting),
-        x_channel=pixels.channel_step,
-        pixels_nest=pixels.nest,
-        channels_last=pixels.is_row and channels >= FEWEST_LANES,
-        lanes=lanes,
-        is_ragged=channels % lanes != 0,
-        start=mean.start,
-        output=mean.output,
+        has_lanes=are_lanes(op, setting) and op.x.shape[op.channel_axis] >= FEWEST_LANES,
+        lanes=means_call(op, setting, function, mean),
+        others=_sum_of_codes(op, axes, setting, mean.start, mean.output, f" of {op.pixels} pixels."),
     )
     return Prepared(mean.constants, context, (), mean.certificate)
 
@@ -282,22 +272,6 @@ GLOBAL_AVERAGE_POOL = Kernel(
 )
 
 
-@dataclass(frozen=True)
-class MeanOfRowsContext(Context):
-    """The mean of each channel; sums and the number of rows that were added lie in memory of the stream's."""
-
-    template: ClassVar[str] = "kernels/portable/mean_of_rows.c.jinja"
-
-    types: Mapping[str, str]  # of C, by "x" and "y"
-    channels: int  # of the image
-    pixels: int  # of the image
-    width: int  # pixels of a row
-    rows: int  # of the image
-    y_channel: int  # from one mean to the next, in elements
-    start: int  # of a sum of codes
-    output: Output
-
-
 def why_not_mean_of_rows(op: Operator, setting: Setting) -> str | None:
     """Serves global average pooling of codes in a stream."""
     if not setting.in_rows:
@@ -308,28 +282,9 @@ def why_not_mean_of_rows(op: Operator, setting: Setting) -> str | None:
 
 
 def prepare_mean_of_rows(op: Operator, setting: Setting) -> Prepared:
-    """The operator is the whole one; its function takes a row, the output, and the sums."""
+    """The operator is the whole one; its function takes a row, the output, and the sums, in memory of the stream's."""
     assert isinstance(op, GlobalAveragePool)
-    assert op.requantize is not None, "a stage is quantized"
-    mean = prepare_mean(op, op.requantize, setting)
-    rows = op.x.shape[next(axis for axis in setting.xs[0][1:] if axis != op.channel_axis)]
-    image = image_of(op, setting)
-    context = MeanOfRowsContext(
-        types=image.types,
-        channels=image.channels,
-        pixels=op.pixels,
-        width=op.pixels // rows,
-        rows=rows,
-        y_channel=image.y_channel,
-        start=mean.start,
-        output=mean.output,
-    )
-    return Prepared(mean.constants, context, (), mean.certificate)
-
-
-MEAN_OF_ROWS = Kernel(
-    "portable/mean_of_rows", MeanOfRowsContext, frozenset(), why_not_mean_of_rows, prepare_mean_of_rows
-)
+    return prepare_means(op, setting, "code_means_of_rows", width=op.pixels // _rows(op, setting))
 
 
 def _rows(op: GlobalAveragePool, setting: Setting) -> int:
@@ -337,28 +292,21 @@ def _rows(op: GlobalAveragePool, setting: Setting) -> int:
     return op.x.shape[next(axis for axis in setting.xs[0][1:] if axis != op.channel_axis)]
 
 
-PIXEL_AXES = 4
-"""Of a struct."""
+MEAN_OF_ROWS = Kernel("portable/mean_of_rows", MeansContext, frozenset(), why_not_mean_of_rows, prepare_mean_of_rows)
 
 
 def why_not_float_mean(op: Operator, setting: Setting) -> str | None:
     """Serves every float global average pooling of a whole image."""
-    reason = why_no_mean(op)
-    if reason is not None:
-        return reason
-    assert isinstance(op, GlobalAveragePool)
-    if op.requantize is not None:
+    if isinstance(op, GlobalAveragePool) and op.requantize is not None:
         return "its numbers are codes"
-    if setting.in_rows:
-        return ROW_BY_ROW
-    return None if len(_pixel_axes(op, setting)) <= PIXEL_AXES else f"its pixels lie along more than {PIXEL_AXES} axes"
+    return why_no_mean(op) or (ROW_BY_ROW if setting.in_rows else None)
 
 
 def prepare_float_mean(op: Operator, setting: Setting) -> Prepared:
     """One pixel after the other; or four sums of every fourth, then what they add up to, then those that are left."""
     assert isinstance(op, GlobalAveragePool)
     axes = _pixel_axes(op, setting)
-    sizes, steps = zip(*axes, *((1, 0),) * (PIXEL_AXES - len(axes)), strict=True)
+    sizes, steps = zip(*axes, *((1, 0),) * (MAX_AXES - len(axes)), strict=True)
     return _float_means(op, setting, "float_means", arrays={"size": sizes, "step": steps})
 
 

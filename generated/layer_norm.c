@@ -14,7 +14,7 @@
  */
 #include "layer_norm.h"
 
-#if LAYER_NORM_HEADER_ID != 0x5f793007
+#if LAYER_NORM_HEADER_ID != 0x2a4e2a9d
 #error "layer_norm.h was not generated together with this file"
 #endif
 
@@ -573,7 +573,7 @@ LAYER_NORM_CONST_ATTR static const uint32_t layer_norm_normal_bias[12] = {
 };
 
 /* normal: LayerNormalization. */
-LAYER_NORM_CODE_ATTR static void layer_norm_normal(const int8_t *x, int8_t *y, uint32_t *deviations)
+LAYER_NORM_CODE_ATTR static void layer_norm_normal(const int8_t *x, int8_t *y, uint32_t *scratch)
 {
     enum { COUNT = 5, X_STEP = 12, Y_STEP = 12 };
     LAYER_NORM_CONST_ATTR static const struct layer_norm_layer_norm layer = {
@@ -587,7 +587,7 @@ LAYER_NORM_CODE_ATTR static void layer_norm_normal(const int8_t *x, int8_t *y, u
     };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        layer_norm_layer_norm_fixed_s8(&layer, &line, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP], deviations);
+        layer_norm_layer_norm_fixed_s8(&layer, &line, &x[i * X_STEP], (uint8_t *)&y[i * Y_STEP], scratch);
     }
 }
 

@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0x84350887
+#if PEAKS_HEADER_ID != 0xa245c8d6
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -113,6 +113,66 @@ static PEAKS_INLINE void peaks_wsums_add_u8_s32(int32_t block, int32_t taps, con
     sums[0] = of_a;
 }
 
+/* The same of a wide number. */
+static PEAKS_INLINE int32_t peaks_place_wide(int64_t number, int32_t length)
+{
+    const int64_t place = number < 0 ? number + length : number;
+
+    return place < 0 ? 0 : place >= length ? length - 1 : (int32_t)place;
+}
+
+/* The largest of `count` elements that lie `x_along` apart are looked for, or the smallest. */
+struct peaks_search {
+    int32_t count, x_along, is_largest;
+    int32_t takes_last; /* of equal ones the last, not the first */
+    int32_t k, y_along; /* how many are found, and the distance of their places in y */
+    int32_t has_nan;    /* some may be NaN */
+};
+
+/* Whether an element comes before another one. `known` are the NaN in front, or the numbers in front of NaN. */
+static PEAKS_INLINE int32_t peaks_find_is_before_s8(
+    const struct peaks_search *layer, int8_t element, int8_t other, int32_t place, int32_t known)
+{
+    const int8_t itself = element, same = other; /* NaN is not */
+
+    if (layer->k == 1 || !layer->has_nan) { /* none are counted */
+        return layer->is_largest ? !(element <= other) && other == same : !(element >= other) && element == itself;
+    }
+    if (layer->is_largest) {
+        return place > known && !(element <= other);
+    }
+    return place > known ? element == itself : element < other;
+}
+
+/* The numbers of k elements, in their order; of equal ones the first comes first, and NaN is larger than numbers. The
+   elements themselves are kept in `best`: one more moves past those that it comes before. */
+static PEAKS_INLINE void peaks_find_some_s8(
+    const struct peaks_search *layer, const int8_t *restrict x, int64_t *restrict y, int8_t *restrict best)
+{
+    const int32_t k = layer->k, along = layer->y_along;
+    int32_t known = 0;
+
+    for (int32_t i = 0; i < layer->count; i++) {
+        const int8_t element = x[i * layer->x_along], itself = element;
+        int32_t place = i < k ? i : k;
+
+        while (place > 0 && peaks_find_is_before_s8(layer, element, best[place - 1], place, known)) {
+            if (place < k) {
+                best[place] = best[place - 1];
+                y[place * along] = y[(place - 1) * along];
+            }
+            place--;
+        }
+        if (place < k) {
+            best[place] = element;
+            y[place * along] = i;
+            if (layer->has_nan && k > 1) {
+                known += layer->is_largest ? element != itself : known < k && element == itself;
+            }
+        }
+    }
+}
+
 /* peaks_conv: weights [1 channel][1 row][1 column][3 input channels]. */
 PEAKS_CONST_ATTR static const int8_t peaks_conv_weights[1 * 3] = {
      26, -74, -22,
@@ -160,53 +220,27 @@ PEAKS_NOINLINE static void peaks_conv(const uint8_t *x, int8_t *y)
     }
 }
 
-/*
- * peaks_highest_places: the numbers of the 5 largest of 20 elements, in their order; of equal ones the
- * first comes first. The elements themselves are kept in best: one more moves past those that it beats.
- */
-PEAKS_CODE_ATTR static void peaks_highest_places(const int8_t *x, int64_t *y, int8_t *best)
+/* highest: TopK. */
+PEAKS_CODE_ATTR static void peaks_highest(const int8_t *x, int64_t *y, int8_t *scratch)
 {
-    enum { COUNT = 20, K = 5 };
+    PEAKS_CONST_ATTR static const struct peaks_search layer = {
+        .count = 20, .x_along = 1, .is_largest = 1, .k = 5, .y_along = 1, .has_nan = 0,
+    };
 
-    for (int32_t i = 0; i < COUNT; i++) {
-        const int8_t element = x[i];
-        int32_t place = i < K ? i : K;
-
-        while (place > 0 && element > best[place - 1]) {
-            if (place < K) {
-                best[place] = best[place - 1];
-                y[place] = y[place - 1];
-            }
-            place--;
-        }
-        if (place < K) {
-            best[place] = element;
-            y[place] = i;
-        }
-    }
-}
-
-/* highest: TopK along axis 1. */
-PEAKS_NOINLINE static void peaks_highest(const int8_t *restrict x, int64_t *restrict y, int8_t *restrict best)
-{
-    peaks_highest_places(x, y, best);
+    peaks_find_some_s8(&layer, x, y, scratch);
 }
 
 /*
- * highest: TopK, elements along axis 1. Numbers below 0 count from the end;
- * those beyond either end take the first element or the last one.
+ * highest: TopK, elements along axis 1. Numbers below 0 count from the end; those beyond either end take the first
+ * element or the last one.
  */
 PEAKS_NOINLINE static void peaks_n3_highest(const int8_t *restrict x, const int64_t *restrict places,
     int8_t *restrict y)
 {
-    enum { COUNT = 5, LENGTH = 20 };
+    enum { COUNT = 5 };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        const int64_t number = places[i];
-        const int64_t from = number < 0 ? number + LENGTH : number;
-        const int32_t place = from < 0 ? 0 : from >= LENGTH ? LENGTH - 1 : (int32_t)from;
-
-        y[i] = x[place];
+        y[i] = x[peaks_place_wide(places[i], 20)];
     }
 }
 

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xa0045eb7
+#if SEGMENTATION_HEADER_ID != 0xfe11bde0
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -116,6 +116,32 @@ static SEGMENTATION_INLINE void segmentation_wsums_add_u8_s32(int32_t block, int
     sums[0] = of_a;
 }
 
+/* The largest of `count` elements that lie `x_along` apart are looked for, or the smallest. */
+struct segmentation_search {
+    int32_t count, x_along, is_largest;
+    int32_t takes_last; /* of equal ones the last, not the first */
+    int32_t k, y_along; /* how many are found, and the distance of their places in y */
+    int32_t has_nan;    /* some may be NaN */
+};
+
+/* The number of one element. */
+static SEGMENTATION_INLINE int32_t segmentation_find_one_s8(const struct segmentation_search *layer, const int8_t *x)
+{
+    int8_t best = x[0];
+    int32_t place = 0;
+
+    for (int32_t i = 1; i < layer->count; i++) {
+        const int8_t element = x[i * layer->x_along];
+
+        if (layer->is_largest ? (layer->takes_last ? element >= best : element > best)
+                              : (layer->takes_last ? element <= best : element < best)) {
+            best = element;
+            place = i;
+        }
+    }
+    return place;
+}
+
 /* segmentation_conv: weights [12 channels][1 row][1 column][3 input channels]. */
 SEGMENTATION_CONST_ATTR static const int8_t segmentation_conv_weights[12 * 3] = {
      11, -60,  -9,
@@ -197,32 +223,16 @@ SEGMENTATION_NOINLINE static void segmentation_n4_pixels_q_moved_to_memory_order
     }
 }
 
-/* segmentation_y_place: the number of the largest of 3 elements, of equal ones of the first. */
-SEGMENTATION_CODE_ATTR static int32_t segmentation_y_place(const int8_t *x)
-{
-    enum { COUNT = 3 };
-    int8_t best = x[0];
-    int32_t place = 0;
-
-    for (int32_t i = 1; i < COUNT; i++) {
-        const int8_t element = x[i];
-
-        if (element > best) {
-            best = element;
-            place = i;
-        }
-    }
-
-    return place;
-}
-
-/* y: ArgMax along axis 1. */
+/* y: ArgMax along axis 1: where the largest element is, of equal ones the first. */
 SEGMENTATION_NOINLINE static void segmentation_y(const int8_t *restrict x, int64_t *restrict y)
 {
     enum { COUNT = 80, X_STEP = 3 };
+    SEGMENTATION_CONST_ATTR static const struct segmentation_search layer = {
+        .count = 3, .x_along = 1, .is_largest = 1, .takes_last = 0,
+    };
 
     for (int32_t i = 0; i < COUNT; i++) {
-        y[i] = segmentation_y_place(&x[i * X_STEP]);
+        y[i] = segmentation_find_one_s8(&layer, &x[i * X_STEP]);
     }
 }
 

@@ -17,7 +17,7 @@
  */
 
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0xa0045eb7
+#define SEGMENTATION_HEADER_ID 0xfe11bde0
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"

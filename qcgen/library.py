@@ -57,6 +57,7 @@ FILES = (
     "code_pools.h",
     "mve_pools.h",
     "bilinear.h",
+    "places.h",
     "scalar.h",
     "channelwise.h",
     "scalar_sums.h",
@@ -71,11 +72,11 @@ FILES = (
 _OF_BYTES = (
     *("layer_norm.h", "instance_norm.h", "softmax.h", "integer_softmax.h", "dsp_windows.h", "dsp_dense.h"),
     *("dsp_planes.h", "scalar_dense.h", "scalar_windows.h", "scalar_winograd.h", "scalar_depthwise.h", "mve_rows.h"),
-    *("pairs.h", "pools.h", "code_pools.h", "bilinear.h", "means.h", "dsp_means.h", "dsp_winograd.h"),
+    *("pairs.h", "pools.h", "code_pools.h", "bilinear.h", "places.h", "means.h", "dsp_means.h", "dsp_winograd.h"),
 )
 """Those whose functions take int8_t, as names with _s8 say: there are the same for uint8_t."""
 
-_OF_CODES = ("pools.h", "code_pools.h", "means.h")
+_OF_CODES = ("pools.h", "code_pools.h", "means.h", "places.h")
 """The same for int16_t and uint16_t, too."""
 
 _OF_FLOATS = ("truncation.h", "float_conv.h")
@@ -101,7 +102,7 @@ _TWINS = (
     (_OF_BYTES, _SIGNED, {"int8_t": "uint8_t", "_s8": "_u8"}),
     (_OF_CODES, _SIGNED, {"int8_t": "int16_t", "_s8": "_s16"}),
     (_OF_CODES, _SIGNED, {"int8_t": "uint16_t", "_s8": "_u16"}),
-    (("pools.h",), _SIGNED, {"int8_t": "float", "_s8": "_float"}),
+    (("pools.h", "places.h"), _SIGNED, {"int8_t": "float", "_s8": "_float"}),
     (_OF_FLOATS, _SINGLE, {"float": "double", "_float": "_double"}),
     *((("window_sums.h",), _SUM, _of_sums(kind, size)) for kind in _TAPS for size in _SUMS),
 )

@@ -62,11 +62,11 @@ class RowsCall(Context):
     cast: str  # of y for that function, in C
     layer: Struct
     line: Struct | None  # a fixed-point form of codes, if there is one
-    has_deviations: bool  # the function gets scratch memory for those of a row
+    scratch: str  # the type of C of what the function keeps there of a row, if it does
 
 
 def _rows_call(
-    op: Operator, setting: Setting, row: str, layer: Struct, line: Struct | None = None, *, has_deviations: bool = False
+    op: Operator, setting: Setting, row: str, layer: Struct, line: Struct | None = None, scratch: str = ""
 ) -> RowsCall:
     """The loop over the rows of an operator. The layer gets their length and the steps along them.
 
@@ -84,7 +84,7 @@ def _rows_call(
         cast="(uint8_t *)" if y.dtype is DType.INT8 else "",
         layer=replace(layer, numbers={**sizes, **layer.numbers}),
         line=line,
-        has_deviations=has_deviations,
+        scratch=scratch,
     )
 
 
@@ -238,7 +238,7 @@ def prepare_layer_norm(op: Operator, setting: Setting) -> Prepared:
         f"layer_norm_{'fixed' if line else 'codes' if has_codes else 'numbers'}",
         Struct("layer_norm", tuple(proved), codes, floats),
         _line_struct(line) if line else None,
-        has_deviations=True,
+        scratch="uint32_t",
     )
     numbers: dict[str, object] = {"kind": "layer norm", "epsilon": word(op.epsilon), **proved}
     certificate = Certificate(numbers=numbers if has_codes else {})

@@ -8,14 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from qcgen.ir.context import Context
+from qcgen.ir.context import Context, Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import ArgMax, Embedding, GatherElements, Operator, Select, TopK
 from qcgen.ir.types import DType
 from qcgen.kernels.binary import operands_nest
 from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
-from qcgen.kernels.loop_nest import LoopNest, kept_nest, nest_of, strides
+from qcgen.kernels.loop_nest import kept_nest, nest_of, strides
+from qcgen.kernels.pooling import KINDS
+from qcgen.kernels.portable.rows import RowsCall
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,6 @@ def prepare_select(op: Operator, setting: Setting) -> Prepared:
 SELECT = Kernel("portable/select", Elements, frozenset(), why_not_select, prepare_select)
 
 
-@dataclass(frozen=True)
-class ArgMaxContext(Context):
-    """Where the largest or the smallest element of an axis is."""
-
-    template: ClassVar[str] = "kernels/portable/arg_max.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    types: Mapping[str, str]  # of C, by "x" and "y"
-    count: int  # elements that are compared
-    step: int  # from one of them to the next
-    better: str  # how C compares an element with the best before it
-
-
 def why_not_arg_max(op: Operator, _setting: Setting) -> str | None:
     """Serves every search for the largest or the smallest element."""
     return None if isinstance(op, ArgMax) else f"{op.op_type} does not look for an element"
@@ -96,33 +85,24 @@ def why_not_arg_max(op: Operator, _setting: Setting) -> str | None:
 def prepare_arg_max(op: Operator, setting: Setting) -> Prepared:
     """One element of y after the other, in the order of its memory."""
     assert isinstance(op, ArgMax)
-    context = ArgMaxContext(
-        nest=kept_nest(op.x, op.y, (op.axis,), setting),
-        types={"x": op.x.dtype.c, "y": op.y.dtype.c},
-        count=op.x.shape[op.axis],
-        step=strides(op.x.shape, setting.xs[0])[op.axis],
-        better=(">" if op.kind == "max" else "<") + ("=" if op.takes_last else ""),
-    )
+    nest = kept_nest(op.x, op.y, (op.axis,), setting)
+    layer = Struct("search", (), {**_searched(op, setting), "takes_last": int(op.takes_last)})
+    kind, first = "largest" if op.kind == "max" else "smallest", "last" if op.takes_last else "first"
+    what = f" along axis {op.axis}: where the {kind} element is, of equal ones the {first}."
+    stored = f"qcgen_find_one_{KINDS[op.x.dtype]}(&layer, &{{x}})"
+    types = {"x": op.x.dtype.c, "y": op.y.dtype.c}
+    context = elements(op, nest, types, stored, what=what, is_apart=True, layer=layer)
     return Prepared((), context, (), Certificate())
 
 
-ARG_MAX = Kernel("portable/arg_max", ArgMaxContext, frozenset(), why_not_arg_max, prepare_arg_max)
+def _searched(op: ArgMax | TopK, setting: Setting) -> dict[str, int]:
+    """Fields of the library's struct on the elements that are compared."""
+    is_largest = op.is_largest if isinstance(op, TopK) else op.kind == "max"
+    along = strides(op.x.shape, setting.xs[0])[op.axis]
+    return {"count": op.x.shape[op.axis], "x_along": along, "is_largest": int(is_largest)}
 
 
-@dataclass(frozen=True)
-class TopKContext(Context):
-    """Where the largest or the smallest elements of an axis are."""
-
-    template: ClassVar[str] = "kernels/portable/top_k.c.jinja"
-
-    nest: LoopNest  # the loops over the other axes
-    x_type: str  # of C
-    beats: str  # the condition in C that there is a best[place - 1] and an element stands before it
-    counted: str  # of floats, of which NaN is the largest: what in best is counted, "nans" or "numbers", else ""
-    count: int  # elements that are compared
-    k: int  # of them are found
-    x_along: int  # from one of them to the next
-    y_along: int  # from one place to the next
+ARG_MAX = Kernel("portable/arg_max", Elements, frozenset(), why_not_arg_max, prepare_arg_max)
 
 
 def why_not_top_k(op: Operator, _setting: Setting) -> str | None:
@@ -133,42 +113,22 @@ def why_not_top_k(op: Operator, _setting: Setting) -> str | None:
 def prepare_top_k(op: Operator, setting: Setting) -> Prepared:
     """The best elements so far are kept in scratch memory, in their order."""
     assert isinstance(op, TopK)
-    k = op.y.shape[op.axis]
-    beats, counted = f"place > 0 && element {'>' if op.is_largest else '<'} best[place - 1]", ""
-    if op.x.dtype is DType.FLOAT32 and k == 1:
-        beaten, less = ("<=", "best[0]") if op.is_largest else (">=", "element")  # less must not be NaN
-        beats = f"place > 0 && !(element {beaten} best[0]) && {less} == {less}"
-    elif op.x.dtype is DType.FLOAT32 and op.is_largest:
-        beats, counted = "place > nans && !(element <= best[place - 1])", "nans"
-    elif op.x.dtype is DType.FLOAT32:
-        beats = "place > 0 && (place > numbers ? element == element : element < best[place - 1])"
-        counted = "numbers"
-    context = TopKContext(
+    k, has_nan = op.y.shape[op.axis], op.x.dtype is DType.FLOAT32
+    numbers = {"k": k, "y_along": strides(op.y.shape, setting.y)[op.axis], "has_nan": int(has_nan)}
+    context = RowsCall(
         nest=kept_nest(op.x, op.y, (op.axis,), setting),
         x_type=op.x.dtype.c,
-        beats=beats,
-        counted=counted,
-        count=op.x.shape[op.axis],
-        k=k,
-        x_along=strides(op.x.shape, setting.xs[0])[op.axis],
-        y_along=strides(op.y.shape, setting.y)[op.axis],
+        y_type=op.y.dtype.c,
+        row=f"find_some_{KINDS[op.x.dtype]}",
+        cast="",
+        layer=Struct("search", (), {**_searched(op, setting), **numbers}),
+        line=None,
+        scratch=op.x.dtype.c,
     )
     return Prepared((), context, (Scratch(k * op.x.dtype.bytes, op.x.dtype.bytes),), Certificate())
 
 
-@dataclass(frozen=True)
-class GatherElementsContext(Context):
-    """Elements at computed places of an axis."""
-
-    template: ClassVar[str] = "kernels/portable/gather_elements.c.jinja"
-
-    nest: LoopNest  # the loops over the elements of y
-    types: Mapping[str, str]  # of C, by "x", "places" and "y"
-    place_type: str  # of C, of one place
-    given: tuple[str, ...]  # operands that are parameters: of "x", "places"
-    constant: tuple[str, ...]  # operands that are tables
-    count: int  # elements of the axis
-    along: int  # from one of them to the next
+TOP_K = Kernel("portable/top_k", RowsCall, frozenset(), why_not_top_k, prepare_top_k)
 
 
 def why_not_gather(op: Operator, _setting: Setting) -> str | None:
@@ -190,11 +150,16 @@ def prepare_gather(op: Operator, setting: Setting) -> Prepared:
     steps = {role: list(strides(tensor.shape, tuple(orders[role]))) for role, tensor in operands.items()}
     along, steps["x"][op.axis] = steps["x"][op.axis], 0
     nest = nest_of(op.y.shape, {**steps, "y": strides(op.y.shape, setting.y)})
-    types = {"x": f"const {op.x.dtype.c}", "places": f"const {op.places.dtype.c}", "y": op.y.dtype.c}
-    given = tuple(role for role in operands if role not in constant)
-    context = GatherElementsContext(nest, types, op.places.dtype.c, given, constant, op.x.shape[op.axis], along)
+    types = {"x": op.x.dtype.c, "places": op.places.dtype.c, "y": op.y.dtype.c}
+    wide = "_wide" if op.places.dtype is DType.INT64 else ""
+    x = nest.elements["x"]
+    first = "(&{x})" if x.term else x.pointer
+    place = f"qcgen_place{wide}({{places}}, {op.x.shape[op.axis]}){f' * {along}' if along != 1 else ''}"
+    stored = f"{first}[{place}]"
+    what = f", elements along axis {op.axis}. Numbers below 0 count from the end; "
+    what += "those beyond either end take the first element or the last one."
+    context = elements(op, nest, types, stored, what=what, tables=constant, is_apart=True)
     return Prepared(tables, context, (), Certificate())
 
 
-TOP_K = Kernel("portable/top_k", TopKContext, frozenset(), why_not_top_k, prepare_top_k)
-GATHER_ELEMENTS = Kernel("portable/gather_elements", GatherElementsContext, frozenset(), why_not_gather, prepare_gather)
+GATHER_ELEMENTS = Kernel("portable/gather_elements", Elements, frozenset(), why_not_gather, prepare_gather)

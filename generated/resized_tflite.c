@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0x668bd966
+#if RESIZED_TFLITE_HEADER_ID != 0xe152c324
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -326,7 +326,7 @@ RESIZED_TFLITE_CONST_ATTR static const int16_t resized_tflite_RESIZE_BILINEAR_0_
        0,  409, 1023,  613,    0,
 };
 
-/* RESIZE_BILINEAR_0: RESIZE_BILINEAR to 7 x 5 pixels. */
+/* RESIZE_BILINEAR_0: RESIZE_BILINEAR. To 7 x 5 pixels. */
 RESIZED_TFLITE_NOINLINE static void resized_tflite_RESIZE_BILINEAR_0(const int8_t *restrict x, int8_t *restrict y)
 {
     RESIZED_TFLITE_CONST_ATTR static const struct resized_tflite_bilinear layer = {

@@ -89,6 +89,7 @@ class LibraryCall(Context):
     function: str  # its name in the library, without qcgen_
     arguments: tuple[str, ...]  # of C
     layer: Struct | None  # whose address is the first argument, if there is one
+    is_apart: bool = False  # the function is not inlined
 
 
 def library_call(
@@ -98,10 +99,11 @@ def library_call(
     function: str,
     *arguments: str | int,
     layer: Struct | None = None,
+    is_apart: bool = False,
 ) -> LibraryCall:
     """The context of an operator; ``what``: a sentence on what its function computes."""
     comment = f"{op.name}: {op.op_type}. {what}".rstrip()
-    return LibraryCall(comment, parameters, function, tuple(map(str, arguments)), layer)
+    return LibraryCall(comment, parameters, function, tuple(map(str, arguments)), layer, is_apart)
 
 
 @dataclass(frozen=True)

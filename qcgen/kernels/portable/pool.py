@@ -5,20 +5,20 @@ portable/interpolate: images of codes that are resized bilinearly, in integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 
 from qcgen.arithmetic import Quantization, dequantize
-from qcgen.ir.context import Context, Struct
+from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import AveragePool, Between, Interpolate, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, word, words
 from qcgen.kernels.loop_nest import strides
 from qcgen.kernels.pooling import KINDS, PoolContext, is_written_out, operations, pooling_of, prepare_max, why_not_max
+from qcgen.kernels.text import LibraryCall, library_call
 from qcgen.kernels.windows import any_at_border, axes
 from qcgen.requantize.means import MeanLine, fit_mean_line
 
@@ -107,17 +107,6 @@ INTERPOLATED = 30.0  # operations that the library's function becomes
 AXES = ("image", "row", "column", "channel")
 
 
-@dataclass(frozen=True)
-class InterpolateContext(Context):
-    """An image resized bilinearly."""
-
-    template: ClassVar[str] = "kernels/portable/interpolate.c.jinja"
-
-    type: str  # of C, of both images
-    kind: str  # how the names of functions end that take it
-    layer: Struct
-
-
 def why_not_interpolate(op: Operator, _setting: Setting) -> str | None:
     """Serves every bilinear resizing of codes."""
     return None if isinstance(op, Interpolate) else f"{op.op_type} does not resize an image bilinearly"
@@ -135,7 +124,10 @@ def prepare_interpolate(op: Operator, setting: Setting) -> Prepared:
     }
     tables = tuple(each.role for each in constants)
     layer = Struct("bilinear", tables, numbers | {"truncates": int(op.truncates)})
-    context = InterpolateContext(op.x.dtype.c, KINDS[op.x.dtype], layer)
+    type_of = op.x.dtype.c
+    parameters = f"const {type_of} *restrict x, {type_of} *restrict y"
+    what = f"To {rows} x {columns} pixels."
+    context = library_call(op, what, parameters, f"bilinear_{KINDS[op.x.dtype]}", "x", "y", layer=layer, is_apart=True)
     return Prepared(constants, context, (), Certificate(), folded={"bilinear": INTERPOLATED})
 
 
@@ -147,4 +139,4 @@ def _tables(axis: str, by: Between, step: int) -> tuple[Constants, ...]:
     )
 
 
-INTERPOLATE = Kernel("portable/interpolate", InterpolateContext, frozenset(), why_not_interpolate, prepare_interpolate)
+INTERPOLATE = Kernel("portable/interpolate", LibraryCall, frozenset(), why_not_interpolate, prepare_interpolate)

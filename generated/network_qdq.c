@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0xd25e5b1a
+#if NETWORK_QDQ_HEADER_ID != 0x70a30437
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -830,30 +830,28 @@ NETWORK_QDQ_NOINLINE static void network_qdq_both(const uint8_t *restrict x0, co
 {
     {
         enum {
-            COUNT_0 = 16, X_STEP_0 = 3, Y_STEP_0 = 6,
+            COUNT_0 = 16, X0_STEP_0 = 3, Y_STEP_0 = 6,
             COUNT = 3
         };
-        const uint8_t *const x = x0;
 
         for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
-            const uint8_t *const x_run = x + i0 * X_STEP_0;
+            const uint8_t *const x0_run = x0 + i0 * X0_STEP_0;
             uint8_t *const y_run = y + i0 * Y_STEP_0;
 
-            (void)memcpy(y_run, x_run, COUNT * sizeof *y);
+            (void)memcpy(y_run, x0_run, COUNT * sizeof *y);
         }
     }
     {
         enum {
-            COUNT_0 = 16, X_STEP_0 = 3, Y_STEP_0 = 6,
+            COUNT_0 = 16, X1_STEP_0 = 3, Y_STEP_0 = 6,
             COUNT = 3, Y_FIRST = 3
         };
-        const uint8_t *const x = x1;
 
         for (int32_t i0 = 0; i0 < COUNT_0; i0++) {
-            const uint8_t *const x_run = x + i0 * X_STEP_0;
+            const uint8_t *const x1_run = x1 + i0 * X1_STEP_0;
             uint8_t *const y_run = y + (Y_FIRST + i0 * Y_STEP_0);
 
-            (void)memcpy(y_run, x_run, COUNT * sizeof *y);
+            (void)memcpy(y_run, x1_run, COUNT * sizeof *y);
         }
     }
 }
@@ -880,13 +878,18 @@ NETWORK_QDQ_NOINLINE static void network_qdq_resized(const uint8_t *restrict x, 
 /* padded: Pad. */
 NETWORK_QDQ_NOINLINE static void network_qdq_padded(const uint8_t *restrict x, uint8_t *restrict y)
 {
-    enum { COUNT = 192, Y_FIRST = 48, SIZE = 288 };
+    {
+        enum { COUNT = 288 };
 
-    (void)memset(y, 0, SIZE * sizeof *y);
+        (void)memset(y, 0, COUNT * sizeof *y);
+    }
+    {
+        enum { COUNT = 192, Y_FIRST = 48 };
 
-    uint8_t *const y_run = y + Y_FIRST;
+        uint8_t *const y_run = y + Y_FIRST;
 
-    (void)memcpy(y_run, x, COUNT * sizeof *y);
+        (void)memcpy(y_run, x, COUNT * sizeof *y);
+    }
 }
 
 /* by_pixel_q_dq: DequantizeLinear. */

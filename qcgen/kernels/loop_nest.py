@@ -98,7 +98,8 @@ class LoopNest:
 
     ``numbers`` are the enumerators besides those of the outer loops: COUNT elements in the innermost loop, steps other
     than 1; there are none for a single element, which needs no loop. ``contiguous``: in the innermost loop all tensors
-    advance by one element. ``ends_at_zero``: it does, and pointers stand behind the last elements.
+    advance by one element. ``ends_at_zero``: it does, and pointers stand behind the last elements. ``is_block``: no
+    innermost loop is written.
     """
 
     outer: tuple[OuterLoop, ...]
@@ -110,6 +111,17 @@ class LoopNest:
     count: int
     same_places: frozenset[str]
     ends_at_zero: bool = False
+    is_block: bool = False
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether there is an innermost loop."""
+        return bool(self.numbers) and not self.is_block
+
+    @property
+    def inside(self) -> str:
+        """How far what is in all loops is indented."""
+        return self.indent if self.is_block else self.indent + INDENT
 
     @property
     def size(self) -> int:
@@ -139,7 +151,7 @@ class LoopNest:
 
     def open(self, types: Mapping[str, str], tables: Mapping[str, str]) -> str:
         """The beginning of all loops."""
-        inner = f"{self.indent}{_counted('i', 'COUNT')}" if self.numbers else ""
+        inner = f"{self.indent}{_counted('i', 'COUNT')}" if self.has_loop else ""
         if self.ends_at_zero:
             inner = f"{self.indent}for (int32_t i = -COUNT; i < 0; i++) {{ /* up to 0: the end needs no register */\n"
         return self.open_outer(types, tables) + inner
@@ -150,7 +162,7 @@ class LoopNest:
 
     def close(self) -> str:
         """Their end."""
-        return (f"{self.indent}}}\n" if self.numbers else "") + self.close_outer()
+        return (f"{self.indent}}}\n" if self.has_loop else "") + self.close_outer()
 
 
 def _counted(variable: str, count: str) -> str:
@@ -248,16 +260,16 @@ def loop_nest(
     }
     contiguous = all(step == 1 for step in last.steps.values())
     indent = INDENT * (depth + 1 + len(outer))
-    if merged == [_one(names)] and not runs and not depth:
-        numbers, indent = [], ""
+    if merged == [_one(names)] and not runs:
+        numbers, indent = [], INDENT * depth
         elements = {name: Element(name, None) for name in names}
     return LoopNest(outer, runs, elements, tuple(numbers), indent, contiguous, last.size, frozenset(same - {"y"}))
 
 
-def loop_nest_of_one(axes: Iterable[tuple[int, int]], depth: int = 0) -> LoopNest:
+def loop_nest_of_one(axes: Iterable[tuple[int, int]]) -> LoopNest:
     """The loop nest over the elements of x alone, whose axes have these sizes and steps, in the order of its memory."""
     # Nothing is written in this order: y has the steps of x for the sake of the nest.
-    found = loop_nest([Dimension(size, {"x": step, "y": step}) for size, step in axes], ("x", "y"), {}, depth)
+    found = loop_nest([Dimension(size, {"x": step, "y": step}) for size, step in axes], ("x", "y"), {})
     outer = tuple(replace(loop, numbers=_without_y(loop.numbers)) for loop in found.outer)
     runs = tuple(run for run in found.runs if run.tensor != "y")
     elements = {"x": found.elements["x"]}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, assert_never
 
 import numpy as np
@@ -11,11 +11,10 @@ import numpy as np
 from qcgen.ir.context import Context
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Concat, Movement, Operator, Pad, Reshape, Resize, Slice, Transpose, inputs_of
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import Array
 from qcgen.kernels.kernel import Constants, Kernel, Order, Prepared, Setting
 from qcgen.kernels.loop_nest import Dimension, LoopNest, Stride, loop_nest, ordered, strides
-
-NAMES = ("x", "y")
+from qcgen.kernels.text import INDENT
 
 
 @dataclass(frozen=True)
@@ -37,25 +36,13 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Copy:
-    """One copy of the generated C: ``parameter`` is the input's name, ``table`` the role if it is a constant.
+class Part:
+    """Loops and the statement in them, C with blanks for elements and ``numbers``; ``constant``: the table it reads."""
 
-    ``is_block``: the innermost loop is one memcpy. ``is_whole``: the memory as it is.
-    """
-
-    parameter: str
-    table: str
     nest: LoopNest
-    is_block: bool
-
-
-@dataclass(frozen=True)
-class Fill:
-    """What y is filled with before the copy: ``value`` over ``size`` elements, ``byte`` where memset can do it."""
-
-    value: float
-    size: int
-    byte: int | None
+    statement: str
+    constant: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,14 +51,12 @@ class CopyContext(Context):
 
     template: ClassVar[str] = "kernels/portable/copy.c.jinja"
 
-    copies: tuple[Copy, ...]  # one for each input of which something is used
-    parameters: tuple[str, ...]  # inputs that are not constants
-    fill: Fill | None  # what y is filled with before, None if all of it is copied
-    type: str  # of C
-    is_float: bool  # values are written as float
-    is_single: bool  # one input, called x
-    is_whole: bool  # the memory as it is
-    size: int  # elements of y
+    parameters: str  # of C
+    pointed: Mapping[str, str]  # what pointers point to, in C
+    parts: tuple[Part, ...]  # what y is filled with, then one for each input
+    opened: str  # what stands before each
+    closed: str  # what stands behind each
+    indent: str  # between them
 
 
 def why_not(op: Operator, _setting: Setting) -> str | None:
@@ -84,50 +69,66 @@ def prepare(op: Operator, setting: Setting) -> Prepared:
     assert isinstance(op, Movement)
     tables: list[Constants] = []
     sources = _sources(op, setting, tables)
-    inputs = inputs_of(op)
-    is_single = len(inputs) == 1
-    copies, parameters = [], []
-    for number, (tensor, order, source) in enumerate(zip(inputs, setting.xs, sources, strict=True)):
-        name = "x" if is_single else f"x{number}"
+    inputs, fill = inputs_of(op), _fill(op)
+    names = [f"x{number}" for number in range(len(inputs))] if len(inputs) > 1 else ["x"]
+    depth = int(len(inputs) > 1 or fill is not None)
+    parts, constant = [] if fill is None else [_filling(op, *fill, depth)], []
+    for name, tensor, order, source in zip(names, inputs, setting.xs, sources, strict=True):
         values = setting.constants.get(tensor.name)
-        table = ""
-        if values is None:
-            parameters.append(name)
-        else:
-            table = f"part{number}"
+        if values is not None:
+            constant.append(name)
             flat = ordered(values, order, values.ndim)
-            tables.append(Constants(table, tensor.dtype.c, flat, f"the input {tensor.name}, a constant."))
-        if source is not None:
-            offsets = {"x": source.x_first, "y": source.y_first}
-            loops = loop_nest(source.dimensions, NAMES, offsets, depth=0 if is_single else 1)
-            copies.append(Copy(name, table, loops, loops.contiguous))
-    fill = _fill(op)
-    is_whole = is_single and fill is None and bool(parameters) and _moves_nothing(copies, op)
+            tables.append(Constants(name, tensor.dtype.c, flat, f"the input {tensor.name}, a constant."))
+        parts.append(_copying(name, source, depth, is_constant=values is not None))
+    is_whole = not depth and not constant and _moves_nothing(parts[0].nest, op)
+    if is_whole:
+        parts = [replace(parts[0], statement=parts[0].statement.replace("memcpy", "memmove"))]
+    pointed = dict.fromkeys(names, f"const {op.y.dtype.c}") | {"y": op.y.dtype.c}
+    qualified = "*" if is_whole else "*restrict "
     context = CopyContext(
-        copies=tuple(copies),
-        parameters=tuple(parameters),
-        fill=fill,
-        type=op.y.dtype.c,
-        is_float=op.y.dtype in (DType.FLOAT32, DType.FLOAT64),
-        is_single=is_single,
-        is_whole=is_whole,
-        size=op.y.size,
+        parameters=", ".join(f"{kind} {qualified}{name}" for name, kind in pointed.items() if name not in constant),
+        pointed=pointed,
+        parts=tuple(parts),
+        opened="    {\n" * depth,
+        closed="    }\n" * depth,
+        indent=INDENT * (1 + depth),
     )
-    in_place = (0,) if is_whole else ()
-    return Prepared(tuple(tables), context, (), Certificate(), in_place)
+    return Prepared(tuple(tables), context, (), Certificate(), (0,) if is_whole else ())
 
 
-def _moves_nothing(copies: Sequence[Copy], op: Operator) -> bool:
+def _copying(name: str, source: Source | None, depth: int, *, is_constant: bool) -> Part:
+    """The elements of an input, or those of them that are used."""
+    if source is None:
+        return Part(loop_nest((), ("y",), {}, depth), f"(void){name};")
+    moved = [Dimension(each.size, {name: each.steps["x"], "y": each.steps["y"]}) for each in source.dimensions]
+    nest = loop_nest(moved, (name, "y"), {name: source.x_first, "y": source.y_first}, depth)
+    constant = name if is_constant else ""
+    if not (nest.contiguous and nest.numbers):
+        return Part(nest, f"{{y}} = {{{name}}};", constant)
+    block = f"(void)memcpy({nest.elements['y'].pointer}, {nest.elements[name].pointer}, COUNT * sizeof *y);"
+    return Part(replace(nest, is_block=True), block, constant)
+
+
+def _filling(op: Movement, value: float, byte: int | None, depth: int) -> Part:
+    """All of y, by memset where that can do it."""
+    nest = loop_nest([Dimension(op.y.size, {"y": 1})], ("y",), {}, depth)
+    if byte is None or not nest.numbers:
+        return Part(nest, "{y} = {value};", numbers={"value": value})
+    return Part(replace(nest, is_block=True), f"(void)memset(y, {byte}, COUNT * sizeof *y);")
+
+
+def _moves_nothing(nest: LoopNest, op: Operator) -> bool:
     whole = inputs_of(op)[0].size == op.y.size
-    return whole and all(not c.nest.outer and c.is_block and "x" in c.nest.same_places for c in copies)
+    return whole and not nest.outer and nest.contiguous and "x" in nest.same_places
 
 
-def _fill(op: Movement) -> Fill | None:
+def _fill(op: Movement) -> tuple[float, int | None] | None:
+    """What y is filled with before the copies, and as a byte if all are alike; None if all of it is copied."""
     if not isinstance(op, Pad) or (op.x.shape == op.y.shape and not any(op.before)):
         return None
     value = np.asarray(op.value).astype(op.y.dtype.numpy)
     found = set(value.tobytes())
-    return Fill(value.item(), op.y.size, found.pop() if len(found) == 1 else None)
+    return value.item(), found.pop() if len(found) == 1 else None
 
 
 def _sources(op: Movement, setting: Setting, tables: list[Constants]) -> list[Source | None]:

@@ -204,7 +204,7 @@ def test_exactness_counts_what_is_not_bit_for_bit(artifact):
 
 def test_code_is_measured_by_a_compiler_for_the_target(monkeypatch):
     require("arm-none-eabi-gcc", "arm-none-eabi-size")
-    model = qlinear_conv((1, 2, 6, 7), random_weights((4, 2, 3, 3)))
+    model = qlinear_conv((1, 4, 6, 7), random_weights((4, 4, 3, 3)))
     artifact = qcgen.compile(model, name="small", target="cortex-m4", board="stm32f407")
     report = artifact.report
     measured = report.code_bytes

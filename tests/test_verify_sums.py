@@ -137,8 +137,8 @@ def test_calls_for_some_rows_are_tried_beside_rows_of_padding(tmp_path):
 
 
 def test_a_wrong_coefficient_in_a_call_for_some_rows_is_found(tmp_path):
-    start = "int32_t acc0 = network_in_rows_branch_bias[m]"
-    weight = f"{start} + taps0[5]"
+    start = "network_in_rows_branch_bias[m]"
+    weight = f"{start} + windows[0][5]"
     wrong = measured(in_rows(sum=(start, weight)), tmp_path).wrong
     assert wrong is not None
     assert (wrong.node, wrong.what[:7]) == ("branch", "the sum")

@@ -349,7 +349,7 @@ def test_vectors_that_lie_strides_apart_share_with_those_that_follow_each_other(
         artifact = compiled("cortex-m4", strided)
     [function] = artifact.plan.shared
     assert len(function.nodes) == 3
-    assert "layer->row_step" in artifact.files["net.c"]
+    assert "layer->more" in artifact.files["net.c"]  # elements from one row of vectors to the next
     assert verify(artifact, cases=4).is_right
 
 

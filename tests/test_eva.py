@@ -143,9 +143,9 @@ def test_eva_finds_nothing_but_what_the_document_explains(name, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "alarm"),
     [
-        ("taps3[k] ", "taps3[k + 1] ", ("conv1", "out of bounds read")),
+        ("(d[k] ", "(d[k + 1] ", ("wsums_add_s8_s32", "out of bounds read")),
         ("OUT_PIXELS = 16", "OUT_PIXELS = 12", ("main", "accessing uninitialized left-value")),
-        ("int32_t acc2 = ", "int32_t acc2 = INT32_MAX - ", ("conv1", "signed overflow")),
+        ("of_c = ", "of_c = INT32_MAX - ", ("wsums_add_s8_s32", "signed overflow")),
     ],
     ids=["an index one beyond", "pixels left out", "a sum too large"],
 )

@@ -14,10 +14,11 @@ from qcgen.cores import BRANCHLESS, CONSTANT_TIME
 from qcgen.ir.context import Struct
 from qcgen.ir.plan import Certificate
 from qcgen.ir.program import Int64s, Operator, QuantizedBinary, Tensor
-from qcgen.ir.types import Array, DType
+from qcgen.ir.types import Array
 from qcgen.kernels.elements import bounded
 from qcgen.kernels.kernel import CommonOutput, Constants, Setting, number
 from qcgen.kernels.loop_nest import LoopNest, Placed, constant_order, elementwise, ordered
+from qcgen.kernels.text import KINDS
 from qcgen.requantize.of_codes import MAX_SHIFT, PairLine, Pairs, clamps, fit_pairs
 
 
@@ -146,15 +147,10 @@ def _code(op: QuantizedBinary, line: PairLine) -> str:
     if line.form == "table":
         return f"{{codes}}[{pair}]"
     if len(line.exceptions):
-        return f"qcgen_pair_code_{kind_of(op.y)}(&layer, scaled, {pair})"
+        return f"qcgen_pair_code_{KINDS[op.y.dtype]}(&layer, scaled, {pair})"
     if line.window is not None:
         return f"qcgen_even_near_tie(scaled, {line.shift}, {line.window})"
     return f"scaled >> {line.shift}"
-
-
-def kind_of(y: Tensor) -> str:
-    """How the names of functions end that give its codes."""
-    return "u8" if y.dtype is DType.UINT8 else "s8"
 
 
 def _added(code: str, number: int) -> str:
@@ -166,7 +162,7 @@ def _layer(op: QuantizedBinary, line: PairLine, setting: Setting) -> Struct:
     numbers = {"count": len(line.exceptions), "reach": line.exception_window, "shift": line.shift}
     numbers["window"] = -1 if line.window is None else line.window
     numbers["is_always"] = int(CONSTANT_TIME in setting.features)
-    return Struct(f"pair_codes_{kind_of(op.y)}", ("pairs", "pair_codes"), numbers)
+    return Struct(f"pair_codes_{KINDS[op.y.dtype]}", ("pairs", "pair_codes"), numbers)
 
 
 def _numbers(line: PairLine, pairs: Pairs, a_codes: Int64s, b_codes: Int64s) -> dict[str, object]:

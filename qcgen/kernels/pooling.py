@@ -20,6 +20,7 @@ from qcgen.ir.types import DType, Layout
 from qcgen.kernels.epilogue import Output, OutputStep, prepare_requantize, prepare_round_once
 from qcgen.kernels.kernel import Constants, Prepared, Setting, number
 from qcgen.kernels.loop_nest import loop_nest_of_one, pixel_stride, strides
+from qcgen.kernels.text import KINDS
 from qcgen.kernels.windows import Axis, any_at_border, any_inside, axes, images, output_steps
 
 Numbers = TypeVar("Numbers", int, tuple[int, ...])
@@ -46,15 +47,6 @@ class PoolContext(Context):
     is_guarded: bool = False  # some sums are so near a step that their outputs are computed as at the border
     lowest: str = ""  # what maxima start with, in C
     keep: str = ""  # what takes elements to maxima; "" if the pooling has none
-
-
-KINDS = {
-    DType.INT8: "s8",
-    DType.UINT8: "u8",
-    DType.INT16: "s16",
-    DType.UINT16: "u16",
-    DType.FLOAT32: "float",
-}
 
 
 def why_not_max(op: Operator, _setting: Setting) -> str | None:

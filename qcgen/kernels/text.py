@@ -12,6 +12,15 @@ from qcgen.ir.types import DType, Layout
 
 INDENT = "    "
 
+KINDS = {
+    DType.INT8: "s8",
+    DType.UINT8: "u8",
+    DType.INT16: "s16",
+    DType.UINT16: "u16",
+    DType.FLOAT32: "float",
+}
+"""How the names of the library's functions end that take elements of these types."""
+
 _SPATIAL_NAMES = ("frame", "plane", "row", "column")
 
 
@@ -74,8 +83,8 @@ def sequence_text(steps: int, inputs: int, units: int) -> str:
 
 
 def x_kind(op: Conv) -> str:
-    """How the names of instructions end that read the image's elements."""
-    return "u8" if op.x.dtype is DType.UINT8 else "s8"
+    """How the names of functions end that read the image's elements."""
+    return KINDS[op.x.dtype]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ import numpy as np
 
 from qcgen.ir.context import Context, Struct
 from qcgen.ir.program import GlobalAveragePool, Int64s, IntegerLstm, MatMul, Operator, QuantizedBinary, RoundOnce
-from qcgen.kernels.binary import binary_nest, kind_of, prepare_binary, why_no_binary
+from qcgen.kernels.binary import binary_nest, prepare_binary, why_no_binary
 from qcgen.kernels.integer_lstm import prepare_lstm, why_no_integer_lstm
 from qcgen.kernels.kernel import Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.pooling import ROW_BY_ROW, MeansContext, are_lanes, prepare_means, why_no_mean
 from qcgen.kernels.products import CodeProduct, prepare_product, tile_operations, why_no_packed_product
 from qcgen.kernels.reasons import CHANNELS_APART
-from qcgen.kernels.text import LibraryCall
+from qcgen.kernels.text import KINDS, LibraryCall
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def prepare_quantized_binary(op: Operator, setting: Setting) -> Prepared:
     found = prepare_binary(op, setting)
     function, stored, count = found.function, found.function.stored, found.nest.count
     if op.bounds == (op.y.dtype.low, op.y.dtype.high) and (function.low, function.high) != (None, None):
-        stored = f"({function.y})qcgen_dsp_saturate_{kind_of(op.y)}({function.code})"
+        stored = f"({function.y})qcgen_dsp_saturate_{KINDS[op.y.dtype]}({function.code})"
     context = QuantizedBinaryContext(
         types={**function.operands, "y": function.y},
         given=tuple(name for name in function.operands if name not in function.tables),

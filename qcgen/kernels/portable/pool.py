@@ -17,8 +17,8 @@ from qcgen.ir.program import AveragePool, Between, Interpolate, Operator, Tensor
 from qcgen.ir.types import DType
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Setting, word, words
 from qcgen.kernels.loop_nest import strides
-from qcgen.kernels.pooling import KINDS, PoolContext, is_written_out, operations, pooling_of, prepare_max, why_not_max
-from qcgen.kernels.text import LibraryCall, library_call
+from qcgen.kernels.pooling import PoolContext, is_written_out, operations, pooling_of, prepare_max, why_not_max
+from qcgen.kernels.text import KINDS, LibraryCall, library_call
 from qcgen.kernels.windows import any_at_border, axes
 from qcgen.requantize.means import MeanLine, fit_mean_line
 

@@ -16,8 +16,8 @@ from qcgen.kernels.binary import operands_nest
 from qcgen.kernels.elements import Elements, elements
 from qcgen.kernels.kernel import Constants, Kernel, Prepared, Scratch, Setting
 from qcgen.kernels.loop_nest import kept_nest, nest_of, strides
-from qcgen.kernels.pooling import KINDS
 from qcgen.kernels.portable.rows import RowsCall
+from qcgen.kernels.text import KINDS
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@
  */
 #include "attention.h"
 
-#if ATTENTION_HEADER_ID != 0x3243032e
+#if ATTENTION_HEADER_ID != 0x0af85179
 #error "attention.h was not generated together with this file"
 #endif
 
@@ -228,7 +228,7 @@ static ATTENTION_INLINE void attention_wsums_add_s8_s32(int32_t block, int32_t t
         of_c += block > 2 ? (attention_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (attention_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

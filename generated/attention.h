@@ -17,7 +17,7 @@
  */
 
 /* attention.c has the same id, a hash of both files: it does not compile with another header. */
-#define ATTENTION_HEADER_ID 0x3243032e
+#define ATTENTION_HEADER_ID 0x0af85179
 
 /* What is in an image can be traced by these. */
 #define ATTENTION_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "constant_time_cortex_m4.h"
 
-#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x2a0fd99c
+#if CONSTANT_TIME_CORTEX_M4_HEADER_ID != 0x7ef5929e
 #error "constant_time_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -396,10 +396,11 @@ typedef void constant_time_cortex_m4_dsp_vector_s8(const void *own, const int8_t
 
 /* A matrix times `count` vectors, `step` elements apart, each of which has outputs of so many bytes. */
 static CONSTANT_TIME_CORTEX_M4_INLINE void constant_time_cortex_m4_dsp_vectors_s8(const void *own,
-    constant_time_cortex_m4_dsp_vector_s8 *meet, const int8_t *x, int32_t step, int32_t count, void *y, int32_t y_bytes)
+    constant_time_cortex_m4_dsp_vector_s8 *multiply, const int8_t *x, int32_t step, int32_t count, void *y,
+    int32_t y_bytes)
 {
     for (int32_t n = 0; n < count; n++) {
-        meet(own, x + n * step, (uint8_t *)y + n * y_bytes);
+        multiply(own, x + n * step, (uint8_t *)y + n * y_bytes);
     }
 }
 

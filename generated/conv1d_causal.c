@@ -15,7 +15,7 @@
  */
 #include "conv1d_causal.h"
 
-#if CONV1D_CAUSAL_HEADER_ID != 0x53be3230
+#if CONV1D_CAUSAL_HEADER_ID != 0xf8160919
 #error "conv1d_causal.h was not generated together with this file"
 #endif
 
@@ -191,7 +191,7 @@ static CONV1D_CAUSAL_INLINE void conv1d_causal_wsums_add_u8_s32(int32_t block, i
         of_c += block > 2 ? (conv1d_causal_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (conv1d_causal_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

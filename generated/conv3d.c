@@ -15,7 +15,7 @@
  */
 #include "conv3d.h"
 
-#if CONV3D_HEADER_ID != 0x7b489c64
+#if CONV3D_HEADER_ID != 0x5eb928aa
 #error "conv3d.h was not generated together with this file"
 #endif
 
@@ -188,7 +188,7 @@ static CONV3D_INLINE void conv3d_wsums_add_u8_s32(int32_t block, int32_t taps, c
         of_c += block > 2 ? (conv3d_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (conv3d_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

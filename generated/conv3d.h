@@ -17,7 +17,7 @@
  */
 
 /* conv3d.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3D_HEADER_ID 0x7b489c64
+#define CONV3D_HEADER_ID 0x5eb928aa
 
 /* What is in an image can be traced by these. */
 #define CONV3D_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "conv3x3_int8.h"
 
-#if CONV3X3_INT8_HEADER_ID != 0xe9bf3297
+#if CONV3X3_INT8_HEADER_ID != 0x48a9a711
 #error "conv3x3_int8.h was not generated together with this file"
 #endif
 
@@ -191,7 +191,7 @@ static CONV3X3_INT8_INLINE void conv3x3_int8_wsums_add_u8_s32(int32_t block, int
         of_c += block > 2 ? (conv3x3_int8_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (conv3x3_int8_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

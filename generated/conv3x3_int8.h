@@ -17,7 +17,7 @@
  */
 
 /* conv3x3_int8.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV3X3_INT8_HEADER_ID 0xe9bf3297
+#define CONV3X3_INT8_HEADER_ID 0x48a9a711
 
 /* What is in an image can be traced by these. */
 #define CONV3X3_INT8_QCGEN_VERSION "0.1.0"

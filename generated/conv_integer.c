@@ -13,7 +13,7 @@
  */
 #include "conv_integer.h"
 
-#if CONV_INTEGER_HEADER_ID != 0x11e3e3e2
+#if CONV_INTEGER_HEADER_ID != 0xd7ceff6b
 #error "conv_integer.h was not generated together with this file"
 #endif
 
@@ -174,7 +174,7 @@ static CONV_INTEGER_INLINE void conv_integer_wsums_add_u8_s32(int32_t block, int
         of_c += block > 2 ? (conv_integer_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (conv_integer_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

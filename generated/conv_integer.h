@@ -17,7 +17,7 @@
  */
 
 /* conv_integer.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_INTEGER_HEADER_ID 0x11e3e3e2
+#define CONV_INTEGER_HEADER_ID 0xd7ceff6b
 
 /* What is in an image can be traced by these. */
 #define CONV_INTEGER_QCGEN_VERSION "0.1.0"

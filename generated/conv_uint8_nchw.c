@@ -15,7 +15,7 @@
  */
 #include "conv_uint8_nchw.h"
 
-#if CONV_UINT8_NCHW_HEADER_ID != 0xc4574fc9
+#if CONV_UINT8_NCHW_HEADER_ID != 0x49631900
 #error "conv_uint8_nchw.h was not generated together with this file"
 #endif
 
@@ -191,7 +191,7 @@ static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_wsums_add_u8_s32(int32_t bloc
         of_c += block > 2 ? (conv_uint8_nchw_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (conv_uint8_nchw_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -213,7 +213,7 @@ static CONV_UINT8_NCHW_INLINE void conv_uint8_nchw_wsums_total_u8_s32(
         of_c += (conv_uint8_nchw_wsums_s32)tap_c;
         of_d += (conv_uint8_nchw_wsums_s32)tap_d;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* conv_uint8_nchw.c has the same id, a hash of both files: it does not compile with another header. */
-#define CONV_UINT8_NCHW_HEADER_ID 0xc4574fc9
+#define CONV_UINT8_NCHW_HEADER_ID 0x49631900
 
 /* What is in an image can be traced by these. */
 #define CONV_UINT8_NCHW_QCGEN_VERSION "0.1.0"

@@ -34,7 +34,7 @@
  */
 #include "dynamic.h"
 
-#if DYNAMIC_HEADER_ID != 0xd93cccaa
+#if DYNAMIC_HEADER_ID != 0xb9c9ecdc
 #error "dynamic.h was not generated together with this file"
 #endif
 
@@ -324,7 +324,7 @@ static DYNAMIC_INLINE void dynamic_wsums_add_u8_s32(int32_t block, int32_t taps,
         of_c += block > 2 ? (dynamic_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (dynamic_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* dynamic.c has the same id, a hash of both files: it does not compile with another header. */
-#define DYNAMIC_HEADER_ID 0xd93cccaa
+#define DYNAMIC_HEADER_ID 0xb9c9ecdc
 
 /* What is in an image can be traced by these. */
 #define DYNAMIC_QCGEN_VERSION "0.1.0"

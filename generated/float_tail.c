@@ -24,7 +24,7 @@
  */
 #include "float_tail.h"
 
-#if FLOAT_TAIL_HEADER_ID != 0xd08d250b
+#if FLOAT_TAIL_HEADER_ID != 0xe65ebc68
 #error "float_tail.h was not generated together with this file"
 #endif
 
@@ -317,7 +317,7 @@ static FLOAT_TAIL_INLINE void float_tail_wsums_add_s8_s32(int32_t block, int32_t
         of_c += block > 2 ? (float_tail_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (float_tail_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

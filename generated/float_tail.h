@@ -17,7 +17,7 @@
  */
 
 /* float_tail.c has the same id, a hash of both files: it does not compile with another header. */
-#define FLOAT_TAIL_HEADER_ID 0xd08d250b
+#define FLOAT_TAIL_HEADER_ID 0xe65ebc68
 
 /* What is in an image can be traced by these. */
 #define FLOAT_TAIL_QCGEN_VERSION "0.1.0"

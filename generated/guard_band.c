@@ -15,7 +15,7 @@
  */
 #include "guard_band.h"
 
-#if GUARD_BAND_HEADER_ID != 0xdeea0b56
+#if GUARD_BAND_HEADER_ID != 0xfaa8a130
 #error "guard_band.h was not generated together with this file"
 #endif
 
@@ -150,7 +150,7 @@ static GUARD_BAND_INLINE void guard_band_wsums_add_s8_s32(int32_t block, int32_t
         of_c += block > 2 ? (guard_band_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (guard_band_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

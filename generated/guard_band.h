@@ -17,7 +17,7 @@
  */
 
 /* guard_band.c has the same id, a hash of both files: it does not compile with another header. */
-#define GUARD_BAND_HEADER_ID 0xdeea0b56
+#define GUARD_BAND_HEADER_ID 0xfaa8a130
 
 /* What is in an image can be traced by these. */
 #define GUARD_BAND_QCGEN_VERSION "0.1.0"

@@ -27,7 +27,7 @@
  */
 #include "mean_of_float_rows.h"
 
-#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0x7ac3d65a
+#if MEAN_OF_FLOAT_ROWS_HEADER_ID != 0xe281544a
 #error "mean_of_float_rows.h was not generated together with this file"
 #endif
 
@@ -325,7 +325,7 @@ static MEAN_OF_FLOAT_ROWS_INLINE void mean_of_float_rows_wsums_add_u8_s32(int32_
         of_c += block > 2 ? (mean_of_float_rows_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (mean_of_float_rows_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

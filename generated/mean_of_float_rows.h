@@ -17,7 +17,7 @@
  */
 
 /* mean_of_float_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define MEAN_OF_FLOAT_ROWS_HEADER_ID 0x7ac3d65a
+#define MEAN_OF_FLOAT_ROWS_HEADER_ID 0xe281544a
 
 /* What is in an image can be traced by these. */
 #define MEAN_OF_FLOAT_ROWS_QCGEN_VERSION "0.1.0"

@@ -45,7 +45,7 @@
  */
 #include "network_16_bits.h"
 
-#if NETWORK_16_BITS_HEADER_ID != 0xe1198f9f
+#if NETWORK_16_BITS_HEADER_ID != 0x8165e050
 #error "network_16_bits.h was not generated together with this file"
 #endif
 
@@ -284,7 +284,7 @@ static NETWORK_16_BITS_INLINE void network_16_bits_wsums_add_u16_s32(int32_t blo
         of_c += block > 2 ? (network_16_bits_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_16_bits_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -308,7 +308,7 @@ static NETWORK_16_BITS_INLINE void network_16_bits_wsums_add_s16_s32(int32_t blo
         of_c += block > 2 ? (network_16_bits_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_16_bits_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

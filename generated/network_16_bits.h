@@ -17,7 +17,7 @@
  */
 
 /* network_16_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_16_BITS_HEADER_ID 0xe1198f9f
+#define NETWORK_16_BITS_HEADER_ID 0x8165e050
 
 /* What is in an image can be traced by these. */
 #define NETWORK_16_BITS_QCGEN_VERSION "0.1.0"

@@ -42,7 +42,7 @@
  */
 #include "network_in_rows.h"
 
-#if NETWORK_IN_ROWS_HEADER_ID != 0x445ae8c3
+#if NETWORK_IN_ROWS_HEADER_ID != 0xa2f689a6
 #error "network_in_rows.h was not generated together with this file"
 #endif
 
@@ -232,7 +232,7 @@ static NETWORK_IN_ROWS_INLINE void network_in_rows_wsums_add_u8_s32(int32_t bloc
         of_c += block > 2 ? (network_in_rows_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_in_rows_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* network_in_rows.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_IN_ROWS_HEADER_ID 0x445ae8c3
+#define NETWORK_IN_ROWS_HEADER_ID 0xa2f689a6
 
 /* What is in an image can be traced by these. */
 #define NETWORK_IN_ROWS_QCGEN_VERSION "0.1.0"

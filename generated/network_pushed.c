@@ -43,7 +43,7 @@
  */
 #include "network_pushed.h"
 
-#if NETWORK_PUSHED_HEADER_ID != 0x23aafe70
+#if NETWORK_PUSHED_HEADER_ID != 0xa093f987
 #error "network_pushed.h was not generated together with this file"
 #endif
 
@@ -233,7 +233,7 @@ static NETWORK_PUSHED_INLINE void network_pushed_wsums_add_u8_s32(int32_t block,
         of_c += block > 2 ? (network_pushed_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_pushed_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -18,7 +18,7 @@
  */
 
 /* network_pushed.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_PUSHED_HEADER_ID 0x23aafe70
+#define NETWORK_PUSHED_HEADER_ID 0xa093f987
 
 /* What is in an image can be traced by these. */
 #define NETWORK_PUSHED_QCGEN_VERSION "0.1.0"

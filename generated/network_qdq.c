@@ -36,7 +36,7 @@
  */
 #include "network_qdq.h"
 
-#if NETWORK_QDQ_HEADER_ID != 0x70a30437
+#if NETWORK_QDQ_HEADER_ID != 0x219f3d7c
 #error "network_qdq.h was not generated together with this file"
 #endif
 
@@ -375,7 +375,7 @@ static NETWORK_QDQ_INLINE void network_qdq_wsums_add_u8_s32(int32_t block, int32
         of_c += block > 2 ? (network_qdq_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_qdq_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* network_qdq.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QDQ_HEADER_ID 0x70a30437
+#define NETWORK_QDQ_HEADER_ID 0x219f3d7c
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QDQ_QCGEN_VERSION "0.1.0"

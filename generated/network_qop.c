@@ -45,7 +45,7 @@
  */
 #include "network_qop.h"
 
-#if NETWORK_QOP_HEADER_ID != 0xcb1259c3
+#if NETWORK_QOP_HEADER_ID != 0x3e02a150
 #error "network_qop.h was not generated together with this file"
 #endif
 
@@ -326,7 +326,7 @@ static NETWORK_QOP_INLINE void network_qop_wsums_add_u8_s32(int32_t block, int32
         of_c += block > 2 ? (network_qop_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_qop_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -349,7 +349,7 @@ static NETWORK_QOP_INLINE void network_qop_wsums_add_s8_s32(int32_t block, int32
         of_c += block > 2 ? (network_qop_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_qop_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* network_qop.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_QOP_HEADER_ID 0xcb1259c3
+#define NETWORK_QOP_HEADER_ID 0x3e02a150
 
 /* What is in an image can be traced by these. */
 #define NETWORK_QOP_QCGEN_VERSION "0.1.0"

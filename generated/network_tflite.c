@@ -33,7 +33,7 @@
  */
 #include "network_tflite.h"
 
-#if NETWORK_TFLITE_HEADER_ID != 0x0c7b4b30
+#if NETWORK_TFLITE_HEADER_ID != 0xa42ca937
 #error "network_tflite.h was not generated together with this file"
 #endif
 
@@ -245,7 +245,7 @@ static NETWORK_TFLITE_INLINE void network_tflite_wsums_add_u8_s32(int32_t block,
         of_c += block > 2 ? (network_tflite_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_tflite_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -269,7 +269,7 @@ static NETWORK_TFLITE_INLINE void network_tflite_wsums_add_s8_s32(int32_t block,
         of_c += block > 2 ? (network_tflite_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_tflite_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* network_tflite.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_TFLITE_HEADER_ID 0x0c7b4b30
+#define NETWORK_TFLITE_HEADER_ID 0xa42ca937
 
 /* What is in an image can be traced by these. */
 #define NETWORK_TFLITE_QCGEN_VERSION "0.1.0"

@@ -30,7 +30,7 @@
  */
 #include "network_twice.h"
 
-#if NETWORK_TWICE_HEADER_ID != 0x1c9d6e57
+#if NETWORK_TWICE_HEADER_ID != 0x83516c08
 #error "network_twice.h was not generated together with this file"
 #endif
 
@@ -326,7 +326,7 @@ static NETWORK_TWICE_INLINE void network_twice_wsums_add_u8_s32(int32_t block, i
         of_c += block > 2 ? (network_twice_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (network_twice_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

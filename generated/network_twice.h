@@ -17,7 +17,7 @@
  */
 
 /* network_twice.c has the same id, a hash of both files: it does not compile with another header. */
-#define NETWORK_TWICE_HEADER_ID 0x1c9d6e57
+#define NETWORK_TWICE_HEADER_ID 0x83516c08
 
 /* What is in an image can be traced by these. */
 #define NETWORK_TWICE_QCGEN_VERSION "0.1.0"

@@ -20,7 +20,7 @@
  */
 #include "peaks.h"
 
-#if PEAKS_HEADER_ID != 0xa245c8d6
+#if PEAKS_HEADER_ID != 0x2640f6ac
 #error "peaks.h was not generated together with this file"
 #endif
 
@@ -107,7 +107,7 @@ static PEAKS_INLINE void peaks_wsums_add_u8_s32(int32_t block, int32_t taps, con
         of_c += block > 2 ? (peaks_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (peaks_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

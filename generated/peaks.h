@@ -17,7 +17,7 @@
  */
 
 /* peaks.c has the same id, a hash of both files: it does not compile with another header. */
-#define PEAKS_HEADER_ID 0xa245c8d6
+#define PEAKS_HEADER_ID 0x2640f6ac
 
 /* What is in an image can be traced by these. */
 #define PEAKS_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "pointwise_4_bits.h"
 
-#if POINTWISE_4_BITS_HEADER_ID != 0x42d59d45
+#if POINTWISE_4_BITS_HEADER_ID != 0x7e359260
 #error "pointwise_4_bits.h was not generated together with this file"
 #endif
 
@@ -107,7 +107,7 @@ static POINTWISE_4_BITS_INLINE void pointwise_4_bits_wsums_add_nibbles_u8_s32(in
         of_c += block > 2 ? (pointwise_4_bits_wsums_s32)(c[taps - 1] * last) : 0;
         of_d += block > 2 ? (pointwise_4_bits_wsums_s32)(d[taps - 1] * last) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -129,7 +129,7 @@ static POINTWISE_4_BITS_INLINE void pointwise_4_bits_wsums_total_u8_s32(
         of_c += (pointwise_4_bits_wsums_s32)tap_c;
         of_d += (pointwise_4_bits_wsums_s32)tap_d;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

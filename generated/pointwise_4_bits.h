@@ -17,7 +17,7 @@
  */
 
 /* pointwise_4_bits.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_4_BITS_HEADER_ID 0x42d59d45
+#define POINTWISE_4_BITS_HEADER_ID 0x7e359260
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_4_BITS_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "pointwise_cortex_m4.h"
 
-#if POINTWISE_CORTEX_M4_HEADER_ID != 0xdb6c6087
+#if POINTWISE_CORTEX_M4_HEADER_ID != 0x6ec0d8ff
 #error "pointwise_cortex_m4.h was not generated together with this file"
 #endif
 
@@ -337,10 +337,10 @@ typedef void pointwise_cortex_m4_dsp_vector_s8(const void *own, const int8_t *x,
 
 /* A matrix times `count` vectors, `step` elements apart, each of which has outputs of so many bytes. */
 static POINTWISE_CORTEX_M4_INLINE void pointwise_cortex_m4_dsp_vectors_s8(const void *own,
-    pointwise_cortex_m4_dsp_vector_s8 *meet, const int8_t *x, int32_t step, int32_t count, void *y, int32_t y_bytes)
+    pointwise_cortex_m4_dsp_vector_s8 *multiply, const int8_t *x, int32_t step, int32_t count, void *y, int32_t y_bytes)
 {
     for (int32_t n = 0; n < count; n++) {
-        meet(own, x + n * step, (uint8_t *)y + n * y_bytes);
+        multiply(own, x + n * step, (uint8_t *)y + n * y_bytes);
     }
 }
 

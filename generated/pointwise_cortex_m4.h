@@ -19,7 +19,7 @@
  */
 
 /* pointwise_cortex_m4.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_CORTEX_M4_HEADER_ID 0xdb6c6087
+#define POINTWISE_CORTEX_M4_HEADER_ID 0x6ec0d8ff
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_CORTEX_M4_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "pointwise_nhwc.h"
 
-#if POINTWISE_NHWC_HEADER_ID != 0x33b1d0c0
+#if POINTWISE_NHWC_HEADER_ID != 0xb1dd019d
 #error "pointwise_nhwc.h was not generated together with this file"
 #endif
 
@@ -98,7 +98,7 @@ static POINTWISE_NHWC_INLINE void pointwise_nhwc_wsums_add_s8_s32(int32_t block,
         of_c += block > 2 ? (pointwise_nhwc_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (pointwise_nhwc_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* pointwise_nhwc.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_NHWC_HEADER_ID 0x33b1d0c0
+#define POINTWISE_NHWC_HEADER_ID 0xb1dd019d
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_NHWC_QCGEN_VERSION "0.1.0"

@@ -15,7 +15,7 @@
  */
 #include "pointwise_speed.h"
 
-#if POINTWISE_SPEED_HEADER_ID != 0x7e05bb81
+#if POINTWISE_SPEED_HEADER_ID != 0x16fc06a6
 #error "pointwise_speed.h was not generated together with this file"
 #endif
 
@@ -134,7 +134,7 @@ static POINTWISE_SPEED_INLINE void pointwise_speed_wsums_add_wide_s32(int32_t bl
         of_c += block > 2 ? (pointwise_speed_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (pointwise_speed_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

@@ -17,7 +17,7 @@
  */
 
 /* pointwise_speed.c has the same id, a hash of both files: it does not compile with another header. */
-#define POINTWISE_SPEED_HEADER_ID 0x7e05bb81
+#define POINTWISE_SPEED_HEADER_ID 0x16fc06a6
 
 /* What is in an image can be traced by these. */
 #define POINTWISE_SPEED_QCGEN_VERSION "0.1.0"

@@ -23,7 +23,7 @@
  */
 #include "resized_tflite.h"
 
-#if RESIZED_TFLITE_HEADER_ID != 0xe152c324
+#if RESIZED_TFLITE_HEADER_ID != 0xa85f5b42
 #error "resized_tflite.h was not generated together with this file"
 #endif
 
@@ -105,6 +105,7 @@ struct resized_tflite_integer_pair {
     int32_t high;
 };
 
+/* The code of a scaled number. */
 static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_code(const struct resized_tflite_integer_pair *layer,
     int32_t number)
 {
@@ -114,6 +115,7 @@ static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_code(const struct re
     return resized_tflite_bounded(code, layer->low, layer->high);
 }
 
+/* The operands, scaled to one unit. */
 static RESIZED_TFLITE_INLINE int32_t resized_tflite_integer_scaled_a(const struct resized_tflite_integer_pair *layer,
     int32_t code)
 {

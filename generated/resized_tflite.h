@@ -17,7 +17,7 @@
  */
 
 /* resized_tflite.c has the same id, a hash of both files: it does not compile with another header. */
-#define RESIZED_TFLITE_HEADER_ID 0xe152c324
+#define RESIZED_TFLITE_HEADER_ID 0xa85f5b42
 
 /* What is in an image can be traced by these. */
 #define RESIZED_TFLITE_QCGEN_VERSION "0.1.0"

@@ -20,7 +20,7 @@
  */
 #include "segmentation.h"
 
-#if SEGMENTATION_HEADER_ID != 0xfe11bde0
+#if SEGMENTATION_HEADER_ID != 0x0fa1e4fd
 #error "segmentation.h was not generated together with this file"
 #endif
 
@@ -110,7 +110,7 @@ static SEGMENTATION_INLINE void segmentation_wsums_add_u8_s32(int32_t block, int
         of_c += block > 2 ? (segmentation_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (segmentation_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

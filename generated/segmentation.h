@@ -17,7 +17,7 @@
  */
 
 /* segmentation.c has the same id, a hash of both files: it does not compile with another header. */
-#define SEGMENTATION_HEADER_ID 0xfe11bde0
+#define SEGMENTATION_HEADER_ID 0x0fa1e4fd
 
 /* What is in an image can be traced by these. */
 #define SEGMENTATION_QCGEN_VERSION "0.1.0"

@@ -11,7 +11,7 @@
  */
 #include "weights_apart.h"
 
-#if WEIGHTS_APART_HEADER_ID != 0x0e5e8444
+#if WEIGHTS_APART_HEADER_ID != 0x30ad431e
 #error "weights_apart.h was not generated together with this file"
 #endif
 
@@ -258,7 +258,7 @@ static WEIGHTS_APART_INLINE void weights_apart_wsums_add_u8_s32(int32_t block, i
         of_c += block > 2 ? (weights_apart_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (weights_apart_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

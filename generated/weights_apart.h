@@ -18,7 +18,7 @@
  */
 
 /* weights_apart.c has the same id, a hash of both files: it does not compile with another header. */
-#define WEIGHTS_APART_HEADER_ID 0x0e5e8444
+#define WEIGHTS_APART_HEADER_ID 0x30ad431e
 
 /* What is in an image can be traced by these. */
 #define WEIGHTS_APART_QCGEN_VERSION "0.1.0"

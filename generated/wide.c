@@ -15,7 +15,7 @@
  */
 #include "wide.h"
 
-#if WIDE_HEADER_ID != 0x32ce543d
+#if WIDE_HEADER_ID != 0x8b12429c
 #error "wide.h was not generated together with this file"
 #endif
 
@@ -97,7 +97,7 @@ static WIDE_INLINE void wide_wsums_add_s8_s32(int32_t block, int32_t taps, const
         of_c += block > 2 ? (wide_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (wide_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

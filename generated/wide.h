@@ -17,7 +17,7 @@
  */
 
 /* wide.c has the same id, a hash of both files: it does not compile with another header. */
-#define WIDE_HEADER_ID 0x32ce543d
+#define WIDE_HEADER_ID 0x8b12429c
 
 /* What is in an image can be traced by these. */
 #define WIDE_QCGEN_VERSION "0.1.0"

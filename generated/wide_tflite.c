@@ -28,7 +28,7 @@
  */
 #include "wide_tflite.h"
 
-#if WIDE_TFLITE_HEADER_ID != 0xfad6dab9
+#if WIDE_TFLITE_HEADER_ID != 0xe2256f9a
 #error "wide_tflite.h was not generated together with this file"
 #endif
 
@@ -145,6 +145,7 @@ struct wide_tflite_integer_pair {
     int32_t high;
 };
 
+/* The code of a scaled number. */
 static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_code(const struct wide_tflite_integer_pair *layer, int32_t number)
 {
     const int32_t code = wide_tflite_round_twice(number, layer->y_multiplier, layer->y_exponent) + layer->y_zero_point;
@@ -152,6 +153,7 @@ static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_code(const struct wide_tfl
     return wide_tflite_bounded(code, layer->low, layer->high);
 }
 
+/* The operands, scaled to one unit. */
 static WIDE_TFLITE_INLINE int32_t wide_tflite_integer_scaled_a(const struct wide_tflite_integer_pair *layer,
     int32_t code)
 {
@@ -280,7 +282,7 @@ static WIDE_TFLITE_INLINE void wide_tflite_wsums_add_s16_s32(int32_t block, int3
         of_c += block > 2 ? (wide_tflite_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (wide_tflite_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;

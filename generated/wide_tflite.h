@@ -17,7 +17,7 @@
  */
 
 /* wide_tflite.c has the same id, a hash of both files: it does not compile with another header. */
-#define WIDE_TFLITE_HEADER_ID 0xfad6dab9
+#define WIDE_TFLITE_HEADER_ID 0xe2256f9a
 
 /* What is in an image can be traced by these. */
 #define WIDE_TFLITE_QCGEN_VERSION "0.1.0"

@@ -129,11 +129,11 @@ static QCGEN_INLINE void qcgen_dsp_rounds_of_six_s8(
 typedef void qcgen_dsp_vector_s8(const void *own, const int8_t *x, void *y);
 
 /* A matrix times `count` vectors, `step` elements apart, each of which has outputs of so many bytes. */
-static QCGEN_INLINE void qcgen_dsp_vectors_s8(const void *own, qcgen_dsp_vector_s8 *meet, const int8_t *x, int32_t step,
-    int32_t count, void *y, int32_t y_bytes)
+static QCGEN_INLINE void qcgen_dsp_vectors_s8(const void *own, qcgen_dsp_vector_s8 *multiply, const int8_t *x,
+    int32_t step, int32_t count, void *y, int32_t y_bytes)
 {
     for (int32_t n = 0; n < count; n++) {
-        meet(own, x + n * step, (uint8_t *)y + n * y_bytes);
+        multiply(own, x + n * step, (uint8_t *)y + n * y_bytes);
     }
 }
 
@@ -147,7 +147,7 @@ struct qcgen_dsp_vectors {
 
 /* A matrix times all of them; `copy` is 0 where none needs one. */
 static QCGEN_INLINE void qcgen_dsp_rows_of_vectors_s8(const void *own, const struct qcgen_dsp_vectors *v,
-    qcgen_dsp_vector_s8 *meet, const int8_t *x, int8_t *copy, void *y)
+    qcgen_dsp_vector_s8 *multiply, const int8_t *x, int8_t *copy, void *y)
 {
     uint8_t *out = y;
     int32_t at[4] = { 0 };
@@ -160,7 +160,7 @@ static QCGEN_INLINE void qcgen_dsp_rows_of_vectors_s8(const void *own, const str
                 (void)memcpy(copy, x, (size_t)v->elements);
                 (void)memset(copy + v->elements, 0, (size_t)(v->read - v->elements));
             }
-            meet(own, copy != 0 && i == copied ? copy : x, out);
+            multiply(own, copy != 0 && i == copied ? copy : x, out);
             x += v->step;
             out += v->y_bytes;
         }

@@ -21,6 +21,7 @@ struct qcgen_integer_pair {
     int32_t high;
 };
 
+/* The code of a scaled number. */
 static QCGEN_INLINE int32_t qcgen_integer_code(const struct qcgen_integer_pair *layer, int32_t number)
 {
     const int32_t code = qcgen_round_twice(number, layer->y_multiplier, layer->y_exponent) + layer->y_zero_point;
@@ -28,6 +29,7 @@ static QCGEN_INLINE int32_t qcgen_integer_code(const struct qcgen_integer_pair *
     return qcgen_bounded(code, layer->low, layer->high);
 }
 
+/* The operands, scaled to one unit. */
 static QCGEN_INLINE int32_t qcgen_integer_scaled_a(const struct qcgen_integer_pair *layer, int32_t code)
 {
     return qcgen_round_twice((code - layer->a_zero_point) * layer->factor, layer->a_multiplier, layer->a_exponent);
@@ -108,6 +110,7 @@ struct qcgen_pair_codes_s8 {
     int32_t window; /* that the even code has next to a tie; -1: none */
 };
 
+/* The code of a pair that is among those beside the line, else `code`: as many steps for every pair. */
 static int32_t qcgen_pair_beside_s8(const struct qcgen_pair_codes_s8 *layer, int32_t pair, int32_t code)
 {
     int32_t place = 0; /* of the pair, if it is among them */
@@ -121,6 +124,7 @@ static int32_t qcgen_pair_beside_s8(const struct qcgen_pair_codes_s8 *layer, int
     return (layer->pair_codes[place] & here) | (code & ~here);
 }
 
+/* The code of a pair whose place on the line is `scaled`. */
 static QCGEN_INLINE int32_t qcgen_pair_code_s8(const struct qcgen_pair_codes_s8 *layer, int32_t scaled, int32_t pair)
 {
     const int32_t fraction = (scaled + layer->reach) & ((INT32_C(1) << layer->shift) - 1);

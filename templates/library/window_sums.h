@@ -30,7 +30,7 @@ static QCGEN_INLINE void qcgen_wsums_add_u8_s32(int32_t block, int32_t taps, con
         of_c += block > 2 ? (qcgen_wsums_s32)(c[k] * weight) : 0;
         of_d += block > 2 ? (qcgen_wsums_s32)(d[k] * weight) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -61,7 +61,7 @@ static QCGEN_INLINE void qcgen_wsums_add_nibbles_u8_s32(int32_t block, int32_t t
         of_c += block > 2 ? (qcgen_wsums_s32)(c[taps - 1] * last) : 0;
         of_d += block > 2 ? (qcgen_wsums_s32)(d[taps - 1] * last) : 0;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
@@ -83,7 +83,7 @@ static QCGEN_INLINE void qcgen_wsums_total_u8_s32(
         of_c += (qcgen_wsums_s32)tap_c;
         of_d += (qcgen_wsums_s32)tap_d;
     }
-    sums[block > 2 ? 3 : 0] = of_d; /* the first sum comes last */
+    sums[block > 2 ? 3 : 0] = of_d; /* of fewer windows the first sum is written last */
     sums[block > 2 ? 2 : 0] = of_c;
     sums[block > 1 ? 1 : 0] = of_b;
     sums[0] = of_a;
